@@ -1,0 +1,268 @@
+"""Runs, their candidates and decisions, and the evaluations they leave behind (contract section 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from monitor.model.invocation import Invocation
+from monitor.model.verdict import NotSelected
+
+
+class Level(StrEnum):
+    """What a monitor judges."""
+
+    INVOCATION = "invocation"
+    CONVERSATION = "conversation"
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A settled invocation that a monitor has not yet considered: the figures that selection and sampling look at.
+
+    `ended_at` and `settled_at` are seconds since 1970-01-01Z; `kept_below` is the largest rate of an early drop at intake, 1.0 when
+    every span was kept.
+    """
+
+    invocation_id: str
+    trace_id: str
+    conversation_id: str | None
+    agent_name: str | None
+    agent_version: str | None
+    environment: str | None
+    service: str | None
+    model: str | None
+    operation: str | None
+    collector: str
+    settled_by: str
+    tools: tuple[str, ...]
+    has_error: bool
+    attributes: Mapping[str, Any]
+    ended_at: float
+    settled_at: float
+    upstream_probability: float = 1.0
+    kept_below: float = 1.0
+    revision: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What a run decided about one candidate: drawn, or the reason why not. `number` is the sampling number u."""
+
+    invocation_id: str
+    drawn: bool
+    reason: NotSelected | None
+    number: float
+    inclusion_probability: float
+    stratum: str = ""
+    detail: str = ""
+    """For people: which key of `select` did not match, and so on. Never content."""
+
+
+@dataclass(frozen=True, slots=True)
+class RubricRef:
+    """A rubric of a monitor as it is drawn for: name, version and the judge's name (None without a judge)."""
+
+    rubric: str
+    version: str
+    judge: str | None = None
+    shadow: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """One tick of one monitor; `tick` is seconds since 1970-01-01Z. Candidates settled before `settled_before`."""
+
+    monitor: str
+    tick: float
+    settled_before: float
+    rubrics: tuple[RubricRef, ...]
+    started_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class RunPlan:
+    """What the draw of a run decided, and the part of the cap it did not use, for the next run."""
+
+    decisions: tuple[Decision, ...]
+    carry: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """A run as recorded. `outcome` is done, failed or missed."""
+
+    monitor: str
+    tick: float
+    started_at: float
+    finished_at: float | None
+    outcome: str
+    considered: int = 0
+    drawn: int = 0
+    evaluations: int = 0
+    carry: float = 0.0
+    error: str | None = None
+
+
+class EvaluationState(StrEnum):
+    """Where an evaluation stands."""
+
+    PENDING = "pending"
+    DONE = "done"
+    ERROR = "error"
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """A claimed piece of work: judge this invocation by this rubric version. `id` is the store's row key."""
+
+    id: int
+    monitor: str
+    rubric: RubricRef
+    invocation: Invocation
+    inclusion_probability: float
+    number: float
+    revision: int
+    attempts: int
+    created_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class PendingCount:
+    """Evaluations of a monitor that wait, and since when the oldest does (seconds since 1970-01-01Z)."""
+
+    monitor: str
+    count: int
+    oldest: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """A counted figure that outlives restarts and retention: metric name without prefix, labels, value.
+
+    `created_at` is when the label set first appeared, `updated_at` when it last counted (seconds since 1970-01-01Z).
+    `exemplar` is (trace id, time) of the newest failing verdict, where the metric carries exemplars.
+    """
+
+    metric: str
+    labels: Mapping[str, str]
+    value: float
+    created_at: float
+    updated_at: float
+    exemplar: tuple[str, float] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A counted verdict as estimation reads it; one per (invocation, monitor, rubric version), the latest revision."""
+
+    rubric: str
+    rubric_version: str
+    agent: str
+    agent_version: str
+    environment: str
+    outcome: str
+    inclusion_probability: float
+    ended_at: float
+    conversation_id: str | None = None
+    invocation_id: str = ""
+    trace_id: str = ""
+    score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page of a listing: JSON objects, and the cursor of the next page or None."""
+
+    items: tuple[dict[str, Any], ...]
+    next_cursor: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What a listing is filtered by; a None matches all. Times are seconds since 1970-01-01Z."""
+
+    trace_id: str | None = None
+    agent: str | None = None
+    monitor: str | None = None
+    rubric: str | None = None
+    verdict: str | None = None
+    state: str | None = None
+    since: float | None = None
+    until: float | None = None
+    by: str = "ended_at"
+    cursor: str | None = None
+    limit: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class JournalPosition:
+    """A place in the journal: segment number and byte offset of a frame. Ordered."""
+
+    segment: int
+    offset: int
+
+    def __lt__(self, other: JournalPosition) -> bool:
+        return (self.segment, self.offset) < (other.segment, other.offset)
+
+
+@dataclass(frozen=True, slots=True)
+class InvocationChange:
+    """One invocation of a settled trace as it is to be stored.
+
+    `invocation.revision` is already right. `rejudge` asks for new evaluations where it has been judged. `span_ids` are its
+    member spans, `digest` a hash of its meaning (equal digests: nothing changed).
+    """
+
+    invocation: Invocation
+    span_ids: frozenset[str]
+    digest: str
+    rejudge: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TraceSettlement:
+    """A settled trace with all that one transaction stores of it.
+
+    `spans` are its raw spans and log records, kept for late data, or None where content is not stored. `consumed` is the position behind
+    the last journal frame that this settlement has read: a replay skips what lies before. `monitors` are the names
+    of the monitors that are to consider its new invocations. `merged` maps ids that are no longer to the id that holds them now.
+    """
+
+    trace_id: str
+    collector: str
+    settled_by: str
+    settled_at: float
+    consumed: JournalPosition
+    span_count: int
+    late_spans: int
+    changes: tuple[InvocationChange, ...]
+    monitors: tuple[str, ...]
+    spans: bytes | None = None
+    merged: Mapping[str, str] = field(default_factory=dict)
+    kept_below: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class StoredInvocation:
+    """What the store knows of an invocation of a trace when more data for the trace comes."""
+
+    invocation: Invocation
+    span_ids: frozenset[str]
+    digest: str
+    judged: bool
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTrace:
+    """A settled trace as stored: its raw spans (None once erased), and its invocations."""
+
+    trace_id: str
+    settled_at: float
+    settled_by: str
+    consumed: JournalPosition
+    late_spans: int
+    spans: bytes | None
+    invocations: tuple[StoredInvocation, ...]

@@ -1,0 +1,161 @@
+"""YAML with the line of every key, so that a fault can be shown as `file:line: key: reason`."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, get_args
+
+import yaml
+from pydantic import BaseModel, ValidationError
+
+Path = tuple[str | int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing wrong in a file: where, which key, and what would be right."""
+
+    file: str
+    line: int
+    key: str
+    reason: str
+
+    def __str__(self) -> str:
+        where = f"{self.file}:{self.line}" if self.line else self.file
+        return f"{where}: {self.key}: {self.reason}" if self.key else f"{where}: {self.reason}"
+
+
+class ConfigurationError(Exception):
+    """Configuration or rubrics are wrong; `faults` has all that was found, not only the first."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        super().__init__("\n".join(str(fault) for fault in faults))
+        self.faults = tuple(faults)
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One YAML document: its data, and the line of each key by path."""
+
+    file: str
+    data: Any
+    lines: dict[Path, int] = field(default_factory=dict)
+    line: int = 1
+
+    def fault(self, path: Sequence[str | int], reason: str) -> Fault:
+        """A fault at the path, or at the nearest place above it that the file shows."""
+        known = tuple(path)
+        while known and known not in self.lines:
+            known = known[:-1]
+        return Fault(self.file, self.lines.get(known, self.line), dotted(path), reason)
+
+
+def dotted(path: Sequence[str | int]) -> str:
+    """`("monitors", "a", "windows", 0)` as `monitors.a.windows[0]`."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text
+
+
+def read_documents(text: str, file: str) -> list[Document]:
+    """All YAML documents of a text. Raises ConfigurationError for text that is no YAML and for a key given twice."""
+    try:
+        nodes = [node for node in yaml.compose_all(text, Loader=yaml.SafeLoader) if node is not None]
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        reason = " ".join(part for part in (error.context, error.problem) if part)
+        raise ConfigurationError([Fault(file, mark.line + 1 if mark else 0, "", f"no YAML: {reason}")]) from error
+    except yaml.YAMLError as error:
+        raise ConfigurationError([Fault(file, 0, "", f"no YAML: {error}")]) from error
+    return [_document(node, file) for node in nodes]
+
+
+def _document(node: yaml.Node, file: str) -> Document:
+    lines: dict[Path, int] = {}
+    faults: list[Fault] = []
+    constructor = yaml.SafeLoader("")
+
+    def build(node: yaml.Node, path: Path) -> Any:
+        lines.setdefault(path, node.start_mark.line + 1)
+        if isinstance(node, yaml.MappingNode):
+            constructor.flatten_mapping(node)
+            built: dict[Any, Any] = {}
+            for key_node, value_node in node.value:
+                key = constructor.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+                here = (*path, key if isinstance(key, (str, int)) else str(key))
+                if key in built:
+                    faults.append(Fault(file, key_node.start_mark.line + 1, dotted(here), "is given twice"))
+                lines[here] = key_node.start_mark.line + 1
+                built[key] = build(value_node, here)
+            return built
+        if isinstance(node, yaml.SequenceNode):
+            return [build(item, (*path, index)) for index, item in enumerate(node.value)]
+        return constructor.construct_object(node, deep=True)  # type: ignore[no-untyped-call]
+
+    try:
+        data = build(node, ())
+    except (yaml.MarkedYAMLError, ValueError, RecursionError) as error:
+        raise ConfigurationError([Fault(file, node.start_mark.line + 1, "", f"no YAML: {error}")]) from error
+    if faults:
+        raise ConfigurationError(faults)
+    return Document(file, data, lines, node.start_mark.line + 1)
+
+
+def validation_faults(
+    error: ValidationError, document: Document, model: type[BaseModel], prefix: Sequence[str | int] = ()
+) -> list[Fault]:
+    """A pydantic error as faults of the document; unknown keys come with the nearest known one."""
+    faults = []
+    for item in error.errors(include_url=False, include_input=False):
+        path = [part for part in item["loc"] if not _names_a_type(part)]
+        if item["type"] == "extra_forbidden":
+            reason = unknown_key(str(path[-1]), known_keys(model, path[:-1]))
+        elif item["type"] == "missing":
+            reason = "is missing"
+        else:
+            reason = item["msg"].removeprefix("Value error, ").removeprefix("Input should be ").strip()
+            reason = reason if item["type"] == "value_error" else f"should be {reason}"
+        faults.append(document.fault((*prefix, *path), reason))
+    unique = {(fault.line, fault.key): fault for fault in reversed(faults)}
+    return sorted(unique.values(), key=lambda fault: (fault.line, fault.key))
+
+
+def _names_a_type(part: str | int) -> bool:
+    """Whether a part of a location names a branch of a union (`str`, `list[str]`), not a key."""
+    return isinstance(part, str) and (part in ("str", "int", "float", "bool") or "[" in part)
+
+
+def unknown_key(key: str, known: Sequence[str]) -> str:
+    """The reason for an unknown key, with the nearest known key where one is near."""
+    near = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
+    if near:
+        return f"is no key here; did you mean `{near[0]}`?"
+    return f"is no key here; the keys are {', '.join(sorted(known))}" if known else "is no key here"
+
+
+def known_keys(model: type[BaseModel], path: Sequence[str | int]) -> list[str]:
+    """The keys that a model takes at a path inside it; empty where they are free."""
+    current: Any = model
+    for part in path:
+        current = _step(current, part)
+    current = _unwrap(current)
+    return list(current.model_fields) if isinstance(current, type) and issubclass(current, BaseModel) else []
+
+
+def _step(annotation: Any, part: str | int) -> Any:
+    current = _unwrap(annotation)
+    if isinstance(current, type) and issubclass(current, BaseModel):
+        return current.model_fields[str(part)].annotation if part in current.model_fields else None
+    arguments = get_args(current)
+    return arguments[-1] if arguments and arguments[-1] is not Ellipsis else arguments[0] if arguments else None
+
+
+def _unwrap(annotation: Any) -> Any:
+    """The model, dict or tuple inside an optional."""
+    options = [a for a in get_args(annotation) if a is not type(None)]
+    if type(None) in get_args(annotation) and len(options) == 1:
+        return options[0]
+    return annotation

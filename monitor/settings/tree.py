@@ -1,0 +1,316 @@
+"""The configuration tree of contract.md section 2: each key with its default and the reason for it.
+
+Durations are seconds and sizes are bytes once parsed.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any, Literal
+
+from pydantic import Field, SecretStr, field_validator, model_validator
+
+from monitor.settings.section import Section
+from monitor.settings.units import Duration, Size
+
+DAY = 86400.0
+
+
+class Journal(Section):
+    """The durable spool in front of the store."""
+
+    max_size: Size = 10 * 1024**3
+    max_age: Duration = DAY
+
+
+class Retention(Section):
+    """How long what is kept. Tallies and numbers outlive all of it."""
+
+    content: Duration = 14 * DAY
+    verdicts: Duration = 180 * DAY
+    size: Size = 8 * 1024**3
+
+
+class Storage(Section):
+    """Where state lives."""
+
+    path: str = "./rubricd-data"
+    database: str = "sqlite"
+    journal: Journal = Journal()
+    retention: Retention = Retention()
+
+    @field_validator("database")
+    @classmethod
+    def _only_sqlite_yet(cls, value: str) -> str:
+        if value != "sqlite":
+            raise ValueError("only `sqlite` can be used yet; PostgreSQL is promised for a later version")
+        return value
+
+
+class StoreContent(StrEnum):
+    """Which content is kept on disk: of invocations that a monitor drew, of all, or of none (judged from memory)."""
+
+    SELECTED = "selected"
+    ALL = "all"
+    NONE = "none"
+
+
+class Redact(Section):
+    """Where and what is replaced before content leaves or is stored."""
+
+    before: tuple[Literal["judge", "store"], ...] = ("judge",)
+    kinds: tuple[Literal["secret", "card", "iban", "email", "phone", "ip"], ...] = (
+        "secret", "card", "iban", "email", "phone", "ip",
+    )  # fmt: skip
+
+
+class Privacy(Section):
+    """What of people's content is kept and shown to judges."""
+
+    store_content: StoreContent = StoreContent.SELECTED
+    redact: Redact = Redact()
+    drop_attributes: tuple[str, ...] = ()
+
+
+class LateSpans(StrEnum):
+    """What spans of a settled trace do."""
+
+    REJUDGE = "rejudge"
+    IGNORE = "ignore"
+
+
+class Assembly(Section):
+    """When a trace is complete, and what is kept of it."""
+
+    settle_after: Duration = 30.0  # the Python SDK flushes every 5 s, collectors add 10 to 30 s
+    idle_timeout: Duration = 900.0
+    max_age: Duration = 6 * 3600.0
+    max_spans: int = Field(100_000, ge=1)
+    conversation_idle: Duration = 1800.0
+    late_spans: LateSpans = LateSpans.REJUDGE
+    keep_attributes: tuple[str, ...] = ()
+
+
+class Azure(Section):
+    """An Azure OpenAI deployment."""
+
+    endpoint: str
+    api_version: str
+    deployment: str
+
+
+class Limits(Section):
+    """What a judge may consume."""
+
+    requests_per_minute: int | None = Field(None, ge=1)
+    tokens_per_minute: int | None = Field(None, ge=1)
+    tokens_per_day: int | None = Field(None, ge=1)
+    usd_per_day: float | None = Field(None, gt=0)
+
+
+class Prices(Section):
+    """USD for a million tokens."""
+
+    input_per_million: float = Field(ge=0)
+    output_per_million: float = Field(ge=0)
+
+
+class JudgeSettings(Section):
+    """An OpenAI-compatible model that judges. There is no default model: naming one is the decision to spend."""
+
+    model: str = Field(min_length=1)
+    base_url: str = "https://api.openai.com/v1"
+    azure: Azure | None = None
+    api_key: SecretStr | None = None
+    api_key_file: str | None = None
+    timeout: Duration = 60.0
+    max_concurrency: int = Field(16, ge=1, le=4096)
+    max_attempts: int = Field(5, ge=1, le=20)
+    temperature: float | None = None
+    max_tokens: int | None = Field(None, ge=16)
+    limits: Limits = Limits()
+    prices: Prices | None = None
+
+    @model_validator(mode="after")
+    def _prices_for_a_budget(self) -> JudgeSettings:
+        if self.limits.usd_per_day is not None and self.prices is None:
+            raise ValueError("limits.usd_per_day needs `prices`: without them the cost of a call is not known")
+        if self.api_key is not None and self.api_key_file is not None:
+            raise ValueError("give api_key or api_key_file, not both")
+        return self
+
+
+Globs = str | list[str]
+
+
+class Select(Section):
+    """Which invocations a monitor is about: keys are joined by AND, list values by OR, `!` excludes."""
+
+    agent: Globs | None = None
+    agent_version: Globs | None = None
+    model: Globs | None = None
+    environment: Globs | None = None
+    service: Globs | None = None
+    operation: Globs | None = None
+    tool: Globs | None = None
+    collector: Globs | None = None
+    attributes: dict[str, Globs | None] = {}
+    has_error: bool | None = None
+
+
+class Sample(Section):
+    """How many of the selected invocations are judged. `rate` and `max_per_hour` default by need of a judge (see Monitor)."""
+
+    rate: float | None = Field(None, gt=0, le=1)
+    max_per_hour: float | None = Field(None, gt=0)
+    stratify_by: tuple[Literal["agent", "agent_version", "environment", "model", "service", "operation"], ...] = ()
+    always: Select | None = None
+    salt: str = ""
+
+
+class Schedule(Section):
+    """When runs happen: every so often (ticks on multiples since 1970-01-01Z), or by cron."""
+
+    every: Duration | None = None
+    cron: str | None = None
+    timezone: str = "UTC"
+    catch_up: int = Field(6, ge=1)
+
+    @model_validator(mode="after")
+    def _one_of(self) -> Schedule:
+        if (self.every is None) == (self.cron is None):
+            raise ValueError("give `every` or `cron`, one of them")
+        if self.every is not None and self.every < 1:
+            raise ValueError("`every` is at least 1s")
+        return self
+
+
+class MonitorRubric(Section):
+    """A rubric in a monitor: its objective, its judge, and whether it only shadows (judged, not alerted on)."""
+
+    objective: float | None = Field(None, gt=0, lt=1)
+    judge: str | None = None
+    shadow: bool = False
+
+
+class Regression(Section):
+    """How a regression is detected."""
+
+    against: str = "objective"
+    false_alarm_every: str | int = "90d"
+    clear_after: int = Field(50, ge=1)
+
+
+class Budget(Section):
+    """What a monitor may consume of its judges in a day (UTC)."""
+
+    tokens_per_day: int | None = Field(None, ge=1)
+    usd_per_day: float | None = Field(None, gt=0)
+
+
+class MonitorSettings(Section):
+    """Which invocations are judged by which rubrics, when, and how many of them."""
+
+    select: Select = Select()
+    level: Literal["invocation", "conversation"] = "invocation"
+    rubrics: dict[str, MonitorRubric] = Field(min_length=1)
+    sample: Sample = Sample()
+    schedule: Schedule = Schedule(every="1m")  # type: ignore[arg-type]
+    windows: tuple[Duration, ...] = (3600.0, DAY, 7 * DAY)
+    regression: Regression = Regression()
+    budget: Budget = Budget()
+    max_unscored: float = Field(0.2, ge=0, le=1)
+    include_incomplete: bool = True
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+
+    @field_validator("rubrics", mode="before")
+    @classmethod
+    def _plain_list(cls, value: Any) -> Any:
+        return {name: {} for name in value} if isinstance(value, list) else value
+
+    @field_validator("level")
+    @classmethod
+    def _conversations_later(cls, value: str) -> str:
+        if value == "conversation":
+            raise ValueError("`conversation` is promised for a later version; only `invocation` can be used yet")
+        return value
+
+
+class OtlpExporter(Section):
+    """Where `gen_ai.evaluation.result` log records go."""
+
+    endpoint: str
+    protocol: Literal["grpc", "http/protobuf"] = "grpc"
+    insecure: bool | None = None
+    headers: dict[str, SecretStr] = {}
+    explanations: bool = False
+
+
+class Exporters(Section):
+    """What is sent out besides /metrics."""
+
+    otlp: OtlpExporter | None = None
+
+
+class Links(Section):
+    """Where people look next."""
+
+    trace: str | None = None
+
+
+class Metrics(Section):
+    """Limits of what /metrics shows."""
+
+    max_series_per_metric: int = Field(10_000, ge=10)
+    agent_versions: int = Field(5, ge=1)
+    expire_after: Duration = 7 * DAY
+    zero_for: Duration = 120.0
+
+
+class ServerTls(Section):
+    """TLS of a listener; with `client_ca_file` only clients with a certificate of that authority are served."""
+
+    cert_file: str
+    key_file: str
+    client_ca_file: str | None = None
+
+
+class ServerAuth(Section):
+    """Bearer tokens, one a line; the file is read again when it changes."""
+
+    bearer_token_file: str
+
+
+class Server(Section):
+    """The HTTP port of metrics, health and API."""
+
+    endpoint: str = "localhost:8464"
+    external_url: str | None = None
+    tls: ServerTls | None = None
+    auth: ServerAuth | None = None
+
+
+class Logging(Section):
+    """Logs go to stderr and never carry content."""
+
+    level: Literal["debug", "info", "warning", "error"] = "info"
+    format: Literal["json", "text"] = "json"
+
+
+class Settings(Section):
+    """The whole configuration. `collectors` and `rubrics` are checked by their own parts (see `load`)."""
+
+    collectors: dict[str, Any] = Field(default_factory=lambda: {"otlp": None})
+    storage: Storage = Storage()
+    privacy: Privacy = Privacy()
+    assembly: Assembly = Assembly()
+    judges: dict[str, JudgeSettings] = {}
+    rubric_files: tuple[str, ...] = ()
+    rubrics: tuple[dict[str, Any], ...] = ()
+    monitors: dict[str, MonitorSettings] = {}
+    exporters: Exporters = Exporters()
+    links: Links = Links()
+    metrics: Metrics = Metrics()
+    server: Server = Server()
+    logging: Logging = Logging()

@@ -1,0 +1,182 @@
+"""The contract of the store: the only state besides the journal. `tests/contracts/store_contract.py` proves it of any store.
+
+All methods block and may be called from any thread; each is one transaction: it happened wholly or not at all, also
+when the process dies in the middle. Times are seconds since 1970-01-01Z and always arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from typing import Any, Protocol
+
+from monitor.model.invocation import Invocation
+from monitor.model.run import (
+    Candidate,
+    Evaluation,
+    Judged,
+    JournalPosition,
+    Page,
+    PendingCount,
+    Query,
+    Run,
+    RunPlan,
+    RunRequest,
+    StoredTrace,
+    Tally,
+    TraceSettlement,
+)
+from monitor.model.verdict import Verdict
+
+
+class StoreUnwritable(Exception):
+    """The store cannot be written (disk full, read-only, damaged): nothing was stored. The message says which and where."""
+
+
+class StoreTooNew(Exception):
+    """The database was written by a newer rubricd; the message names both schema versions."""
+
+
+class Store(Protocol):
+    """Everything rubricd remembers."""
+
+    # -- traces and invocations ------------------------------------------------------------------------------------
+    def save_traces(self, settlements: Sequence[TraceSettlement]) -> None:
+        """Store settled traces. New invocations wait for each of the settlement's monitors; an invocation that exists is replaced
+        by its revision, keeps its decisions, and with `rejudge` gets new pending evaluations for the rubric versions it
+        was drawn for. Counts `invocations_total` once per id. Saving the same settlement twice changes nothing.
+        """
+        ...
+
+    def trace(self, trace_id: str) -> StoredTrace | None:
+        """A settled trace with its invocations, or None."""
+        ...
+
+    def consumed_positions(self, trace_ids: Collection[str]) -> Mapping[str, JournalPosition]:
+        """For those of the traces that have settled: up to where the journal has been read for them."""
+        ...
+
+    def invocation(self, invocation_id: str) -> Invocation | None:
+        """An invocation by its id; without content once that was erased."""
+        ...
+
+    # -- runs --------------------------------------------------------------------------------------------------------
+    def last_run(self, monitor: str) -> Run | None:
+        """The monitor's newest run by tick, or None."""
+        ...
+
+    def execute_run(self, request: RunRequest, decide: Callable[[Sequence[Candidate], float], RunPlan]) -> Run | None:
+        """One tick: `decide(candidates, carry)` gets the invocations that settled before `settled_before` and that this monitor has
+        not yet considered, ordered by (settled_at, id), and the carry of the last run. Its decisions, the marks, the pending
+        evaluations and the run are stored together. Returns None and changes nothing when that tick was already run.
+        """
+        ...
+
+    def miss_run(self, request: RunRequest) -> Run | None:
+        """Record a tick that is not caught up: what it would have taken is counted not selected, reason `missed`."""
+        ...
+
+    def fail_run(self, request: RunRequest, error: str) -> None:
+        """Record that a tick failed; its candidates stay unconsidered, and the tick may be run again."""
+        ...
+
+    # -- evaluations ---------------------------------------------------------------------------------------------------
+    def claim_evaluations(
+        self, limit: int, now: float, lease_seconds: float, paused_judges: Collection[str] = ()
+    ) -> Sequence[Evaluation]:
+        """Take up to `limit` pending evaluations that are due, oldest run first and within a run in the order of u, round-robin over monitors.
+        A claim that is neither finished nor postponed within its lease may be claimed again. Evaluations of `paused_judges` stay.
+        """
+        ...
+
+    def finish_evaluations(self, results: Sequence[tuple[Evaluation, Verdict]]) -> None:
+        """Store verdicts and failed evaluations. The first verdict of (invocation, monitor, rubric version) counts in the tallies; a later
+        one replaces it and counts as revised; a result of an older revision than the stored one changes nothing.
+        """
+        ...
+
+    def postpone_evaluation(self, evaluation: Evaluation, until: float) -> None:
+        """Give a claim back for later, with one attempt more."""
+        ...
+
+    def release_evaluations(self, evaluations: Sequence[Evaluation]) -> None:
+        """Give claims back as they were (drain)."""
+        ...
+
+    def pending(self, now: float) -> Sequence[PendingCount]:
+        """Waiting and claimed evaluations by monitor."""
+        ...
+
+    # -- rubric versions -----------------------------------------------------------------------------------------------
+    def remember_rubric(self, version: str, definition: Mapping[str, Any], now: float) -> None:
+        """Keep the full definition of a rubric version; the first definition stays."""
+        ...
+
+    def rubric_definition(self, version: str) -> Mapping[str, Any] | None:
+        """The definition of a rubric version, or None."""
+        ...
+
+    # -- figures -------------------------------------------------------------------------------------------------------
+    def tallies(self) -> Sequence[Tally]:
+        """All tallies. Cheap: a scrape calls it."""
+        ...
+
+    def add_tally(self, metric: str, labels: Mapping[str, str], amount: float, now: float) -> None:
+        """Count something that no other method counts."""
+        ...
+
+    def judged(self, monitor: str, since: float, until: float) -> Sequence[Judged]:
+        """The counted verdicts of invocations that ended in [since, until), for estimation."""
+        ...
+
+    # -- listings ------------------------------------------------------------------------------------------------------
+    def list_invocations(self, query: Query) -> Page:
+        """Invocations as JSON (contract section 3), newest first."""
+        ...
+
+    def list_verdicts(self, query: Query) -> Page:
+        """Verdicts as JSON (contract section 4), newest first."""
+        ...
+
+    def list_evaluations(self, query: Query) -> Page:
+        """Evaluations by state; those in error carry the failed evaluation as JSON."""
+        ...
+
+    def list_runs(self, query: Query) -> Page:
+        """Runs, newest first."""
+        ...
+
+    def decisions(self, trace_id: str) -> Sequence[Mapping[str, Any]]:
+        """Per invocation of the trace and monitor: what was decided, why, with which u and probability; and the evaluations that came of it."""
+        ...
+
+    # -- erasing -------------------------------------------------------------------------------------------------------
+    def forget(self, *, trace_id: str | None = None, conversation_id: str | None = None) -> int:
+        """Erase the content of a trace or a conversation, verdicts' explanations included; numbers, ids and tallies stay.
+        Returns how many invocations it touched.
+        """
+        ...
+
+    def drop_unwanted_content(self, limit: int = 1000) -> int:
+        """Erase content of invocations that every monitor has considered and none has drawn (`store_content: selected`)."""
+        ...
+
+    def expire(self, now: float, content_seconds: float, verdict_seconds: float, max_bytes: int | None) -> None:
+        """Apply the retention: content, then verdicts and runs by age, oldest content first while larger than `max_bytes`. Tallies stay."""
+        ...
+
+    # -- leases and state ----------------------------------------------------------------------------------------------
+    def acquire_lease(self, name: str, owner: str, now: float, ttl_seconds: float) -> bool:
+        """Take or renew a lease; False while another owner holds it."""
+        ...
+
+    def release_lease(self, name: str, owner: str) -> None:
+        """Give a lease up."""
+        ...
+
+    def check_writable(self) -> None:
+        """Raise StoreUnwritable when nothing can be stored."""
+        ...
+
+    def close(self) -> None:
+        """Finish what is under way and close; may be called twice."""
+        ...
