@@ -13,8 +13,8 @@ from monitor.model.invocation import Invocation
 from monitor.model.run import (
     Candidate,
     Evaluation,
-    Judged,
     JournalPosition,
+    Judged,
     Page,
     PendingCount,
     Query,
@@ -25,6 +25,7 @@ from monitor.model.run import (
     Tally,
     TraceSettlement,
 )
+from monitor.model.totals import WindowFigures
 from monitor.model.verdict import Verdict
 
 
@@ -117,7 +118,9 @@ class Store(Protocol):
 
     # -- figures -------------------------------------------------------------------------------------------------------
     def tallies(self) -> Sequence[Tally]:
-        """All tallies. Cheap: a scrape calls it."""
+        """All tallies; names, labels and buckets as in `monitor.model.tallies`. Cheap: a scrape calls it. The label sets of `verdicts_total`
+        appear, with 0 for every verdict, when their first invocation is drawn.
+        """
         ...
 
     def add_tally(self, metric: str, labels: Mapping[str, str], amount: float, now: float) -> None:
@@ -126,6 +129,13 @@ class Store(Protocol):
 
     def judged(self, monitor: str, since: float, until: float) -> Sequence[Judged]:
         """The counted verdicts of invocations that ended in [since, until), for estimation."""
+        ...
+
+    def window_figures(self, monitor: str, since: Sequence[float], until: float) -> WindowFigures:
+        """For each start in `since`: sums over the evaluations of invocations that ended in [start, until), by rubric, rubric version, agent,
+        agent version and environment, and how many invocations were eligible. Counted verdicts enter by their latest
+        revision, failed evaluations as unscored, pending ones not at all. Aggregated in the store: a scrape calls it.
+        """
         ...
 
     # -- listings ------------------------------------------------------------------------------------------------------
