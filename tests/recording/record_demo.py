@@ -113,6 +113,7 @@ WORSE_BOOKINGS: list[tuple[str, list[Reply]]] = [
 
 SUPPORT_RULES = "You are the support desk of a bookshop. Look an order up before you speak about it. Refunds need an order that has arrived."
 SUPPORT: list[tuple[str, list[Reply]]] = []
+STATES: dict[str, str] = {"A-315": "arrived"}
 for order, state, answer in (
     ("A-310", "shipped", "Order A-310 has been shipped and should arrive on Tuesday."),
     ("A-311", "arrived", "Order A-311 arrived on 2 March. Is something wrong with it?"),
@@ -120,6 +121,7 @@ for order, state, answer in (
     ("A-313", "shipped", "Order A-313 is on its way: «Der Zauberberg», two volumes."),
     ("A-314", "arrived", "Order A-314 has arrived at the pick-up point 📦."),
 ):
+    STATES[order] = state
     SUPPORT.append((f"Where is my order {order}?", [[("lookup_order", {"order": order})], answer]))
 SUPPORT.append(
     (
@@ -285,9 +287,7 @@ def record_support(model: ScriptedModel) -> list[str]:
     @function_tool
     def lookup_order(order: str) -> str:
         """Look an order up by its number."""
-        if order == "Z-999":
-            raise LookupError("no such order")
-        return json.dumps({"order": order, "found": True})
+        return json.dumps({"order": order, "state": STATES[order]})
 
     @function_tool
     def refund_order(order: str, reason: str) -> str:
