@@ -1,0 +1,85 @@
+"""Speaking to a running daemon by its API: what `status`, `explain` and `forget` share."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import urllib.error
+import urllib.parse
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from monitor.commands.exits import CommandFailed, Exit, not_done, wrong_input
+
+DEFAULT_SERVER = "http://localhost:8464"
+TIMEOUT_SECONDS = 30
+
+
+def add_server_arguments(parser: argparse.ArgumentParser) -> None:
+    """`--server` and `--token-file`."""
+    parser.add_argument(
+        "--server",
+        metavar="URL",
+        default=os.environ.get("RUBRICD_SERVER", DEFAULT_SERVER),
+        help=f"the daemon's server port (default: RUBRICD_SERVER, else {DEFAULT_SERVER})",
+    )
+    parser.add_argument("--token-file", metavar="FILE", type=Path, help="file with a bearer token for the server")
+
+
+class Server:
+    """A running daemon, by its API. Faults end the command: unreachable is exit 3, a refused request exit 2."""
+
+    def __init__(self, url: str, token_file: Path | None = None) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise wrong_input(f"--server {url}: write a URL such as {DEFAULT_SERVER}")
+        self._url = url.rstrip("/")
+        self._token = self._read_token(token_file)
+
+    @staticmethod
+    def _read_token(file: Path | None) -> str | None:
+        if file is None:
+            return None
+        try:
+            lines = file.read_text(encoding="utf-8").split()
+        except OSError as error:
+            raise wrong_input(f"--token-file {file}: cannot be read: {error.strerror}") from error
+        if not lines:
+            raise wrong_input(f"--token-file {file}: is empty; it holds a bearer token")
+        return lines[0]
+
+    def request(self, method: str, path: str, **parameters: str | int | None) -> Any:
+        """The JSON answer of one request under the server's URL, None for a 404."""
+        query = urllib.parse.urlencode({key: value for key, value in parameters.items() if value is not None})
+        request = urllib.request.Request(f"{self._url}{path}{'?' + query if query else ''}", method=method)  # noqa: S310
+        if self._token:
+            request.add_header("Authorization", f"Bearer {self._token}")
+        try:
+            with urllib.request.urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310
+                return json.loads(answer.read() or b"null")
+        except urllib.error.HTTPError as error:
+            if error.code == 404:
+                return None
+            raise self._refused(error) from error
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "reason", error)
+            raise not_done(f"no daemon answers at {self._url}: {reason}; is `rubricd run` up, and is --server right?") from error
+
+    def _refused(self, error: urllib.error.HTTPError) -> CommandFailed:
+        try:
+            problem = json.loads(error.read())
+            text = problem.get("detail") or problem.get("title")
+        except (ValueError, AttributeError, OSError):
+            text = error.reason
+        status = Exit.WRONG_INPUT if error.code < 500 else Exit.NOT_DONE
+        return CommandFailed(status, f"{self._url} answered {error.code}: {text}")
+
+    def get(self, path: str, **parameters: str | int | None) -> Any:
+        """GET, None for a 404."""
+        return self.request("GET", path, **parameters)
+
+    def items(self, path: str, **parameters: str | int | None) -> list[dict[str, Any]]:
+        """The items of a listing's first page."""
+        page = self.get(path, **parameters)
+        return list(page["items"]) if page else []

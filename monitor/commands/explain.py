@@ -1,0 +1,77 @@
+"""`rubricd explain TRACE_ID`: why a trace was or was not judged, per monitor."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from typing import Any
+
+from monitor.commands.client import Server, add_server_arguments
+from monitor.commands.exits import CommandFailed, Exit, wrong_input
+from monitor.commands.printing import json_lines, say
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The trace id, `--json` and the server."""
+    parser.epilog = "example: rubricd explain 97b1ed9d7cdcbf7125b461730decbc33"
+    parser.add_argument("trace_id", metavar="TRACE_ID", help="32 hex digits")
+    parser.add_argument("--json", action="store_true", help="one decision a line as JSON")
+    add_server_arguments(parser)
+
+
+def command(arguments: argparse.Namespace) -> int:
+    """Print each decision; exit 1 when the daemon knows nothing of the trace."""
+    trace_id = arguments.trace_id.lower()
+    if not re.fullmatch(r"[0-9a-f]{32}", trace_id):
+        raise wrong_input(f"TRACE_ID {arguments.trace_id}: a trace id is 32 hex digits")
+    server = Server(arguments.server, arguments.token_file)
+    decisions = server.items("/api/v1/decisions", trace_id=trace_id)
+    if arguments.json:
+        json_lines(decisions)
+        return Exit.DONE if decisions else Exit.NO
+    if not decisions:
+        raise CommandFailed(Exit.NO, _nothing_known(server, trace_id))
+    for decision in decisions:
+        _print(decision)
+    return Exit.DONE
+
+
+def _nothing_known(server: Server, trace_id: str) -> str:
+    if server.get(f"/api/v1/traces/{trace_id}") is not None:
+        return "the trace has settled and waits for the next run of the monitors"
+    return (
+        "no invocation of this trace is stored: it has not settled yet, it was sampled out at intake, it holds no agent spans, "
+        "or its spans never came here"
+    )
+
+
+def _print(decision: dict[str, Any]) -> None:
+    u, probability = decision.get("number"), decision.get("inclusion_probability")
+    figures = f"u={u:.6f}" if u is not None else ""
+    figures += f", inclusion probability {probability:.4g}" if probability is not None else ""
+    if not decision.get("decision"):
+        say(f"{decision['monitor']}: waiting for the monitor's next run ({decision['invocation_id']})")
+        return
+    if decision["decision"] != "drawn":
+        detail = f" ({decision['detail']})" if decision.get("detail") else ""
+        say(f"{decision['monitor']}: not judged: {decision['reason']}{detail} [{figures}]")
+        return
+    say(f"{decision['monitor']}: drawn for judging [{figures}]")
+    for evaluation in decision.get("evaluations", ()):
+        say(f"  {evaluation['rubric']}: {_standing(evaluation)}")
+
+
+def _standing(evaluation: dict[str, Any]) -> str:
+    verdict = evaluation.get("verdict")
+    if evaluation.get("error"):
+        error = evaluation["error"]
+        return f"evaluation error: {error['type']}: {error['message']}"
+    if verdict is None:
+        attempts = evaluation.get("attempts") or 0
+        return "waiting" + (f", {attempts} attempts so far" if attempts else "")
+    if verdict == "unjudgeable":
+        return f"unjudgeable: {evaluation.get('unjudgeable_reason')}"
+    score = evaluation.get("score")
+    text = verdict if score is None else f"{verdict}, score {score:g} (threshold {evaluation.get('threshold')})"
+    explanation = evaluation.get("explanation")
+    return f"{text}: {explanation}" if explanation else text

@@ -1,0 +1,85 @@
+"""`rubricd reconstruct FILE…`: recorded OTLP to invocations, by the daemon's own code path."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from monitor.commands.exits import Exit
+from monitor.commands.printing import json_lines, say
+
+if TYPE_CHECKING:
+    from monitor.model.invocation import Assembled, Invocation
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Files and what to print."""
+    parser.epilog = "example: rubricd reconstruct --json traces.otlp.jsonl logs.otlp.jsonl"
+    parser.add_argument("files", metavar="FILE", nargs="+", type=Path, help="OTLP JSON or protobuf: traces, and logs where given")
+    parser.add_argument("--json", action="store_true", help="one invocation a line, all keys present")
+    parser.add_argument("--explain", action="store_true", help="for every field the span and attribute it came from")
+
+
+def command(arguments: argparse.Namespace) -> int:
+    """Print the invocations."""
+    from monitor.commands.files import assembled_invocations
+    from monitor.model.wire import invocation_json
+
+    found = assembled_invocations(arguments.files)
+    if arguments.json:
+        json_lines(
+            invocation_json(item.invocation) | ({"provenance": _provenance(item)} if arguments.explain else {}) for item in found
+        )
+    elif not found:
+        say("no invocation: the files hold no agent or model spans")
+    else:
+        for item in found:
+            _print(item, arguments.explain)
+    return Exit.DONE
+
+
+def _provenance(item: Assembled) -> list[dict[str, str]]:
+    return [
+        {"field": p.field, "span_id": p.span_id, "source": p.source, "convention": p.convention} for p in item.provenance
+    ]
+
+
+def _print(item: Assembled, explain: bool) -> None:
+    run = item.invocation
+    seconds = (run.ended_at - run.started_at) / 1e9
+    say(f"{run.id}  {run.agent_name or run.service or 'unknown agent'}  {run.convention}  {seconds:.2f} s")
+    for label, text in _lines(run):
+        say(f"  {label:>9}  {text}")
+    if run.completeness.missing:
+        say(f"  {'missing':>9}  {', '.join(run.completeness.missing)}")
+    if explain:
+        for origin in item.provenance:
+            say(f"  {origin.field} <- span {origin.span_id} {origin.source} ({origin.convention})")
+    say()
+
+
+def _lines(run: Invocation) -> Sequence[tuple[str, Any]]:
+    lines = [("user", _short(run.user_input))]
+    for call in run.tool_calls:
+        outcome = f"error: {call.error}" if call.error else _short(call.result)
+        agent = f" [{call.agent_name}]" if call.agent_name else ""
+        lines.append(("tool" + agent, f"{call.name}({_short(call.arguments)}) -> {outcome}"))
+    lines.append(("error", _short(run.error)) if run.error else ("answer", _short(run.final_response)))
+    lines.append(("tokens", f"{run.input_tokens} in, {run.output_tokens} out, {run.model_calls} model calls"))
+    return lines
+
+
+def _short(value: Any, limit: int = 160) -> str:
+    if value is None:
+        return "–"
+    text = value if isinstance(value, str) else _json(value)
+    text = " ".join(text.split())
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def _json(value: Any) -> str:
+    import json
+
+    return json.dumps(value, ensure_ascii=False)
