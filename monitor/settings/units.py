@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import BeforeValidator
+from pydantic import BeforeValidator, WithJsonSchema
 
 _DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+")
@@ -41,8 +41,24 @@ def duration_text(seconds: float) -> str:
     return "".join(parts)
 
 
-Duration = Annotated[float, BeforeValidator(parse_duration)]
+def size_text(count: int) -> str:
+    """Bytes as a size, `8589934592` as `8GiB`."""
+    for unit in ("TiB", "GiB", "MiB", "KiB"):
+        if count >= _SIZE_UNITS[unit] and count % _SIZE_UNITS[unit] == 0:
+            return f"{count // _SIZE_UNITS[unit]}{unit}"
+    return f"{count}B"
+
+
+Duration = Annotated[
+    float,
+    BeforeValidator(parse_duration),
+    WithJsonSchema({"type": "string", "pattern": f"^{_DURATION.pattern}$", "examples": ["30s", "1h30m", "7d"]}),
+]
 """Seconds, written as a duration."""
 
-Size = Annotated[int, BeforeValidator(parse_size)]
+Size = Annotated[
+    int,
+    BeforeValidator(parse_size),
+    WithJsonSchema({"type": "string", "pattern": f"^{_SIZE.pattern}$", "examples": ["64MiB", "8GiB"]}),
+]
 """Bytes, written as a size."""

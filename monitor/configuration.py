@@ -1,0 +1,154 @@
+"""A whole configuration: the settings tree joined with the rubrics, collectors, judges and schedules that it names.
+
+Everything that can be wrong is found here, before anything starts, and shown together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from collectors.catalogue import ConfigFault, parse_config
+from monitor.model.run import RubricRef
+from monitor.resources import config_folder
+from monitor.rubrics.library import RubricLibrary, UnknownRubric
+from monitor.rubrics.version import rubric_version
+from monitor.scheduling.ticks import parse_cron
+from monitor.settings.document import ConfigurationError, Document, Fault
+from monitor.settings.load import LoadedSettings, load_settings
+from monitor.settings.tree import JudgeSettings, MonitorSettings, Settings
+
+DEFAULT_JUDGE = "default"
+
+
+@dataclass(frozen=True, slots=True)
+class WatchedRubric:
+    """A rubric of a monitor with the judge it resolves to; `ref` is None while it waits for a judge."""
+
+    name: str
+    ref: RubricRef | None
+    judged: bool
+    objective: float | None
+    shadow: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What the daemon runs by. `collectors` maps names to parsed collector configurations; `file` is for messages."""
+
+    settings: Settings
+    library: RubricLibrary
+    collectors: Mapping[str, Any]
+    watched: Mapping[str, tuple[WatchedRubric, ...]]
+    file: str
+
+    def refs(self, monitor: str) -> tuple[RubricRef, ...]:
+        """The rubrics of a monitor that can be judged now."""
+        return tuple(rubric.ref for rubric in self.watched[monitor] if rubric.ref is not None)
+
+    def needs_judge(self, monitor: str) -> bool:
+        """Whether any rubric of the monitor that can be judged now calls a judge."""
+        return any(rubric.judged and rubric.ref is not None for rubric in self.watched[monitor])
+
+    def waiting(self) -> Iterator[tuple[str, str]]:
+        """(monitor, rubric) pairs that wait for a judge to be configured."""
+        for monitor, rubrics in self.watched.items():
+            yield from ((monitor, rubric.name) for rubric in rubrics if rubric.ref is None)
+
+
+def load_configuration(file: Path, environment: Mapping[str, str]) -> Configuration:
+    """Read a configuration with all it names. Raises ConfigurationError with every fault found."""
+    return configure(load_settings(file, environment))
+
+
+def default_file() -> Path:
+    """The shipped default configuration."""
+    return config_folder() / "rubricd.yaml"
+
+
+def configure(loaded: LoadedSettings) -> Configuration:
+    """Join the tree with rubrics and collectors. Raises ConfigurationError with every fault found."""
+    faults: list[Fault] = []
+    library = _library(loaded, faults)
+    collectors = _collectors(loaded, faults)
+    watched = {
+        name: tuple(_watched(name, monitor, loaded, library, faults))
+        for name, monitor in loaded.settings.monitors.items()
+    }
+    if faults:
+        raise ConfigurationError(sorted(faults, key=lambda fault: (fault.file, fault.line, fault.key)))
+    return Configuration(loaded.settings, library, collectors, watched, loaded.document.file)
+
+
+def _library(loaded: LoadedSettings, faults: list[Fault]) -> RubricLibrary:
+    shipped = RubricLibrary.shipped(config_folder() / "rubrics")
+    files = list(_rubric_files(loaded, faults))
+    try:
+        return shipped.with_configured(files, loaded.document)
+    except ConfigurationError as error:
+        faults.extend(error.faults)
+        return shipped
+
+
+def _rubric_files(loaded: LoadedSettings, faults: list[Fault]) -> Iterator[Path]:
+    for index, pattern in enumerate(loaded.settings.rubric_files):
+        path = Path(pattern).expanduser()
+        root, relative = (Path(path.anchor), path.relative_to(path.anchor)) if path.is_absolute() else (loaded.folder, path)
+        found = sorted(root.glob(str(relative)))
+        if not found:
+            faults.append(
+                loaded.document.fault(("rubric_files", index), f"no file matches {pattern!r} below {root.resolve()}")
+            )
+        yield from found
+
+
+def _collectors(loaded: LoadedSettings, faults: list[Fault]) -> dict[str, Any]:
+    parsed: dict[str, Any] = {}
+    for name, raw in loaded.settings.collectors.items():
+        try:
+            parsed[name] = parse_config(name.partition("/")[0], raw)
+        except ConfigFault as fault:
+            faults.extend(loaded.document.fault(("collectors", name, *path), reason) for path, reason in fault.faults)
+    return parsed
+
+
+def _watched(
+    monitor: str, settings: MonitorSettings, loaded: LoadedSettings, library: RubricLibrary, faults: list[Fault]
+) -> Iterator[WatchedRubric]:
+    document, judges = loaded.document, loaded.settings.judges
+    if settings.schedule.cron is not None:
+        try:
+            parse_cron(settings.schedule.cron, settings.schedule.timezone)
+        except ValueError as error:
+            faults.append(document.fault(("monitors", monitor, "schedule", "cron"), str(error)))
+    for index, (name, wanted) in enumerate(settings.rubrics.items()):
+        path = _rubric_path(document, monitor, name, index)
+        try:
+            rubric = library.get(name)
+        except UnknownRubric as error:
+            faults.append(document.fault(path, str(error)))
+            continue
+        judge = wanted.judge or (DEFAULT_JUDGE if DEFAULT_JUDGE in judges else None)
+        if wanted.judge is not None and wanted.judge not in judges:
+            faults.append(document.fault((*path, "judge"), _no_judge(wanted.judge, judges)))
+            continue
+        ref = None
+        if not rubric.judged:
+            ref = RubricRef(name, rubric_version(rubric, None), None, wanted.shadow)
+        elif judge is not None:
+            ref = RubricRef(name, rubric_version(rubric, judges[judge]), judge, wanted.shadow)
+        yield WatchedRubric(name, ref, rubric.judged, wanted.objective, wanted.shadow)
+
+
+def _rubric_path(document: Document, monitor: str, name: str, index: int) -> tuple[str | int, ...]:
+    """Rubrics may be written as a map or as a plain list."""
+    base = ("monitors", monitor, "rubrics")
+    return (*base, index) if (*base, index) in document.lines else (*base, name)
+
+
+def _no_judge(name: str, judges: Mapping[str, JudgeSettings]) -> str:
+    known = f"; the judges are {', '.join(sorted(judges))}" if judges else ": the file has no `judges` section"
+    return f"no judge is called {name!r}{known}"
+
