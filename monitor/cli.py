@@ -47,7 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run(argv: list[str]) -> int:
     if argv and argv[0] in LATER:
-        raise CommandFailed(Exit.WRONG_INPUT, f"`{argv[0]}` is promised for a later version of rubricd; this one does not have it")
+        raise CommandFailed(
+            Exit.WRONG_INPUT, f"`{argv[0]}` is promised for a later version of rubricd; this one does not have it"
+        )
     parser = argparse.ArgumentParser(
         prog="rubricd",
         description="Continuous monitor for production LLM agents: OTLP spans in, rubric pass rates out.",
@@ -58,7 +60,10 @@ def _run(argv: list[str]) -> int:
     named = argv[0] if argv and argv[0] in COMMANDS else None
     for name, text in COMMANDS.items():
         sub = commands.add_parser(
-            name, help=text, description=text[0].upper() + text[1:] + ".", formatter_class=argparse.RawDescriptionHelpFormatter
+            name,
+            help=text,
+            description=text[0].upper() + text[1:] + ".",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         if name == named:
             command = importlib.import_module(f"monitor.commands.{name}")

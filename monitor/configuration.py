@@ -95,7 +95,9 @@ def _library(loaded: LoadedSettings, faults: list[Fault]) -> RubricLibrary:
 def _rubric_files(loaded: LoadedSettings, faults: list[Fault]) -> Iterator[Path]:
     for index, pattern in enumerate(loaded.settings.rubric_files):
         path = Path(pattern).expanduser()
-        root, relative = (Path(path.anchor), path.relative_to(path.anchor)) if path.is_absolute() else (loaded.folder, path)
+        root, relative = (
+            (Path(path.anchor), path.relative_to(path.anchor)) if path.is_absolute() else (loaded.folder, path)
+        )
         found = sorted(root.glob(str(relative)))
         if not found:
             faults.append(
@@ -151,4 +153,3 @@ def _rubric_path(document: Document, monitor: str, name: str, index: int) -> tup
 def _no_judge(name: str, judges: Mapping[str, JudgeSettings]) -> str:
     known = f"; the judges are {', '.join(sorted(judges))}" if judges else ": the file has no `judges` section"
     return f"no judge is called {name!r}{known}"
-

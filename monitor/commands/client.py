@@ -64,7 +64,9 @@ class Server:
             raise self._refused(error) from error
         except (OSError, ValueError) as error:
             reason = getattr(error, "reason", error)
-            raise not_done(f"no daemon answers at {self._url}: {reason}; is `rubricd run` up, and is --server right?") from error
+            raise not_done(
+                f"no daemon answers at {self._url}: {reason}; is `rubricd run` up, and is --server right?"
+            ) from error
 
     def _refused(self, error: urllib.error.HTTPError) -> CommandFailed:
         try:

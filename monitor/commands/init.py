@@ -13,7 +13,9 @@ from monitor.resources import config_folder
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The folder to write to."""
     parser.epilog = "example: rubricd init my-monitor"
-    parser.add_argument("folder", metavar="DIR", nargs="?", type=Path, default=Path(), help="default: the working directory")
+    parser.add_argument(
+        "folder", metavar="DIR", nargs="?", type=Path, default=Path(), help="default: the working directory"
+    )
 
 
 def command(arguments: argparse.Namespace) -> int:

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Files and what to print."""
     parser.epilog = "example: rubricd reconstruct --json traces.otlp.jsonl logs.otlp.jsonl"
-    parser.add_argument("files", metavar="FILE", nargs="+", type=Path, help="OTLP JSON or protobuf: traces, and logs where given")
+    parser.add_argument(
+        "files", metavar="FILE", nargs="+", type=Path, help="OTLP JSON or protobuf: traces, and logs where given"
+    )
     parser.add_argument("--json", action="store_true", help="one invocation a line, all keys present")
     parser.add_argument("--explain", action="store_true", help="for every field the span and attribute it came from")
 
@@ -30,7 +32,8 @@ def command(arguments: argparse.Namespace) -> int:
     found = assembled_invocations(arguments.files)
     if arguments.json:
         json_lines(
-            invocation_json(item.invocation) | ({"provenance": _provenance(item)} if arguments.explain else {}) for item in found
+            invocation_json(item.invocation) | ({"provenance": _provenance(item)} if arguments.explain else {})
+            for item in found
         )
     elif not found:
         say("no invocation: the files hold no agent or model spans")
@@ -42,7 +45,8 @@ def command(arguments: argparse.Namespace) -> int:
 
 def _provenance(item: Assembled) -> list[dict[str, str]]:
     return [
-        {"field": p.field, "span_id": p.span_id, "source": p.source, "convention": p.convention} for p in item.provenance
+        {"field": p.field, "span_id": p.span_id, "source": p.source, "convention": p.convention}
+        for p in item.provenance
     ]
 
 

@@ -13,7 +13,9 @@ from monitor.commands.printing import say
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Which of the two."""
     parser.epilog = "example: rubricd schema > rubricd.schema.json"
-    parser.add_argument("what", nargs="?", choices=("configuration", "rubrics"), help="default: both, as one schema with `$defs`")
+    parser.add_argument(
+        "what", nargs="?", choices=("configuration", "rubrics"), help="default: both, as one schema with `$defs`"
+    )
 
 
 def command(arguments: argparse.Namespace) -> int:

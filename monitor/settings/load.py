@@ -81,7 +81,9 @@ def _expand(value: Any, path: KeyPath, document: Document, environment: Mapping[
             return "$"
         reference = _ENVIRONMENT.fullmatch(match[1])
         if reference is None:
-            faults.append(document.fault(path, f"{match[0]} is no reference: write ${{env:NAME}}, or $$ for a dollar sign"))
+            faults.append(
+                document.fault(path, f"{match[0]} is no reference: write ${{env:NAME}}, or $$ for a dollar sign")
+            )
             return ""
         name, default = reference[1], reference[2]
         if name not in environment and default is None:
@@ -98,9 +100,7 @@ def _literal_secrets(document: Document) -> Iterator[Fault]:
         for path, value in _at(document.data, pattern, ()):
             if isinstance(value, str) and not re.fullmatch(r"\s*(Bearer )?\$\{env:[^}]*\}\s*", value):
                 alternative = "api_key_file" if path[-1] == "api_key" else "an environment variable"
-                yield document.fault(
-                    path, f"is a literal secret: write ${{env:NAME}} instead, or use {alternative}"
-                )
+                yield document.fault(path, f"is a literal secret: write ${{env:NAME}} instead, or use {alternative}")
 
 
 def _at(data: Any, pattern: tuple[str, ...], path: KeyPath) -> Iterator[tuple[KeyPath, Any]]:

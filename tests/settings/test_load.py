@@ -1,0 +1,130 @@
+"""Reading a configuration file: what is right comes out, and every fault is named with file, line, key and what would be right."""
+
+from pathlib import Path
+
+import pytest
+
+from monitor.settings.document import ConfigurationError
+from monitor.settings.load import load_settings, parse_settings
+from monitor.settings.tree import Settings
+
+FILE = "rubricd.yaml"
+
+
+def faults(text: str, environment: dict[str, str] | None = None) -> list[str]:
+    """The faults of a text, as they are shown."""
+    with pytest.raises(ConfigurationError) as caught:
+        parse_settings(text, FILE, environment or {})
+    return [str(fault) for fault in caught.value.faults]
+
+
+def settings(text: str, environment: dict[str, str] | None = None) -> Settings:
+    """The tree of a text without faults."""
+    return parse_settings(text, FILE, environment or {}).settings
+
+
+def test_an_empty_file_is_the_defaults() -> None:
+    """A file without keys gives the documented defaults."""
+    tree = settings("")
+    assert tree.assembly.settle_after == 30.0
+    assert tree.storage.journal.max_size == 10 * 2**30
+    assert tree.metrics.zero_for == 120.0
+    assert tree.monitors == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("assembly:\n  settle_afer: 1s\n", "rubricd.yaml:2: assembly.settle_afer: is no key here; did you mean `settle_after`?"),
+        ("montors: {}\n", "rubricd.yaml:1: montors: is no key here; did you mean `monitors`?"),
+        ("assembly:\n  idle_timeout: 15\n", "rubricd.yaml:2: assembly.idle_timeout: 15 is no duration: write it with a unit"),
+        ("storage:\n  journal:\n    max_size: huge\n", "rubricd.yaml:3: storage.journal.max_size: 'huge' is no size"),
+        ("judges:\n  default:\n    base_url: http://x\n", "rubricd.yaml:2: judges.default.model: is missing"),
+        ("monitors:\n  m:\n    rubrics: []\n", "rubricd.yaml:3: monitors.m.rubrics: should be"),
+        ("monitors:\n  m:\n    rubrics: [a]\n    schedule: {}\n", "rubricd.yaml:4: monitors.m.schedule: give `every` or `cron`"),
+        ("monitors:\n  m:\n    rubrics: [a]\n    sample: {rate: 1.5}\n", "rubricd.yaml:4: monitors.m.sample.rate: should be"),
+        ("monitors:\n  m:\n    rubrics: [a]\n    level: conversation\n", "rubricd.yaml:4: monitors.m.level: `conversation` is promised for a later"),
+        ("storage: {database: 'postgresql://db/x'}\n", "rubricd.yaml:1: storage.database: only `sqlite` can be used yet"),
+        ("a: 1\na: 2\n", "rubricd.yaml:2: a: is given twice"),
+        ("a: [1,\n", "rubricd.yaml:2: no YAML"),
+        ("- a\n- b\n", "rubricd.yaml:1: a configuration is a map of sections"),
+        ("a: {}\n---\nb: {}\n", "rubricd.yaml:3: a configuration is one YAML document"),
+        ("judges:\n  j:\n    model: m\n    limits: {usd_per_day: 3}\n", "rubricd.yaml:2: judges.j: limits.usd_per_day needs `prices`"),
+        ("privacy: {store_content: some}\n", "rubricd.yaml:1: privacy.store_content: should be 'selected', 'all' or 'none'"),
+    ],
+)  # fmt: skip
+def test_a_fault_names_file_line_key_and_what_would_be_right(text: str, expected: str) -> None:
+    """Each kind of fault is shown as `file:line: key: reason`."""
+    shown = faults(text)
+    assert any(fault.startswith(expected) for fault in shown), shown
+
+
+def test_all_faults_are_shown_at_once() -> None:
+    """Three faults in one file are three lines, in the order of the file."""
+    shown = faults("assembly:\n  max_age: 1\n  max_spans: 0\nservre: {}\n")
+    assert [fault.split(": ")[0] for fault in shown] == ["rubricd.yaml:2", "rubricd.yaml:3", "rubricd.yaml:4"]
+
+
+def test_references_to_the_environment_are_expanded() -> None:
+    """`${env:VAR}`, its default, and `$$` are replaced in texts."""
+    tree = settings(
+        'storage: {path: "${env:BASE}/x"}\nlogging: {level: "${env:LEVEL:-warning}"}\nserver: {external_url: "http://a/$${b}"}\n',
+        {"BASE": "/data"},
+    )
+    assert tree.storage.path == "/data/x"
+    assert tree.logging.level == "warning"
+    assert tree.server.external_url == "http://a/${b}"
+
+
+def test_a_reference_to_nothing_is_a_fault() -> None:
+    """A variable that is not set and has no default is named, as is a reference of an unknown form."""
+    assert faults('storage: {path: "${env:BASE}"}\n')[0].startswith(
+        "rubricd.yaml:1: storage.path: the environment has no BASE"
+    )
+    assert "${file:x} is no reference" in faults('storage: {path: "${file:x}"}\n')[0]
+
+
+def test_a_literal_secret_is_refused_and_not_printed() -> None:
+    """A key written into the file is a fault, and the fault does not repeat it."""
+    shown = faults("judges:\n  default:\n    model: m\n    api_key: sk-very-secret\n")
+    assert shown == [
+        "rubricd.yaml:4: judges.default.api_key: is a literal secret: write ${env:NAME} instead, or use api_key_file"
+    ]
+
+
+def test_a_secret_from_the_environment_is_taken_and_hidden() -> None:
+    """A key from the environment works and does not show in the tree's text."""
+    tree = settings("judges: {default: {model: m, api_key: '${env:KEY}'}}\n", {"KEY": "sk-very-secret"})
+    key = tree.judges["default"].api_key
+    assert key is not None
+    assert key.get_secret_value() == "sk-very-secret"
+    assert "sk-very-secret" not in repr(tree)
+
+
+def test_a_secret_that_makes_validation_fail_is_not_printed() -> None:
+    """A fault elsewhere in a judge's section does not carry its key."""
+    shown = faults("judges: {default: {model: m, timeout: soon, api_key: '${env:KEY}'}}\n", {"KEY": "sk-very-secret"})
+    assert "sk-very-secret" not in "\n".join(shown)
+
+
+def test_paths_count_from_the_file_that_names_them(tmp_path: Path) -> None:
+    """Key files are relative to the configuration file; `storage.path` is relative to the working directory."""
+    file = tmp_path / "conf" / "rubricd.yaml"
+    file.parent.mkdir()
+    file.write_text(
+        "storage: {path: data}\njudges: {default: {model: m, api_key_file: key}}\nserver: {auth: {bearer_token_file: t}}\n"
+    )
+    tree = load_settings(file, {}).settings
+    assert tree.storage.path == "data"
+    assert tree.judges["default"].api_key_file == str(file.parent / "key")
+    assert tree.server.auth is not None
+    assert tree.server.auth.bearer_token_file == str(file.parent / "t")
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
+    """A missing file and one that is no text are faults with the file's name."""
+    with pytest.raises(ConfigurationError, match=r"missing\.yaml: cannot be read: No such file"):
+        load_settings(tmp_path / "missing.yaml", {})
+    (tmp_path / "binary.yaml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(ConfigurationError, match="not UTF-8"):
+        load_settings(tmp_path / "binary.yaml", {})
