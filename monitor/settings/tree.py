@@ -154,7 +154,7 @@ class Select(Section):
     operation: Globs | None = None
     tool: Globs | None = None
     collector: Globs | None = None
-    attributes: dict[str, Globs | None] = {}
+    attributes: dict[str, Globs | None] = Field(default_factory=dict)
     has_error: bool | None = None
 
 
@@ -221,8 +221,8 @@ class MonitorSettings(Section):
     budget: Budget = Budget()
     max_unscored: float = Field(0.2, ge=0, le=1)
     include_incomplete: bool = True
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
+    labels: dict[str, str] = Field(default_factory=dict)
+    annotations: dict[str, str] = Field(default_factory=dict)
 
     @field_validator("rubrics", mode="before")
     @classmethod
@@ -243,7 +243,7 @@ class OtlpExporter(Section):
     endpoint: str
     protocol: Literal["grpc", "http/protobuf"] = "grpc"
     insecure: bool | None = None
-    headers: dict[str, SecretStr] = {}
+    headers: dict[str, SecretStr] = Field(default_factory=dict)
     explanations: bool = False
 
 
@@ -305,10 +305,10 @@ class Settings(Section):
     storage: Storage = Storage()
     privacy: Privacy = Privacy()
     assembly: Assembly = Assembly()
-    judges: dict[str, JudgeSettings] = {}
+    judges: dict[str, JudgeSettings] = Field(default_factory=dict)
     rubric_files: tuple[str, ...] = ()
     rubrics: tuple[dict[str, Any], ...] = ()
-    monitors: dict[str, MonitorSettings] = {}
+    monitors: dict[str, MonitorSettings] = Field(default_factory=dict)
     exporters: Exporters = Exporters()
     links: Links = Links()
     metrics: Metrics = Metrics()
