@@ -84,7 +84,7 @@ def _document(node: yaml.Node, file: str) -> Document:
             constructor.flatten_mapping(node)
             built: dict[Any, Any] = {}
             for key_node, value_node in node.value:
-                key = constructor.construct_object(key_node, deep=True)  # type: ignore[no-untyped-call]
+                key = constructor.construct_object(key_node, deep=True)
                 here = (*path, key if isinstance(key, (str, int)) else str(key))
                 if key in built:
                     faults.append(Fault(file, key_node.start_mark.line + 1, dotted(here), "is given twice"))
@@ -93,7 +93,7 @@ def _document(node: yaml.Node, file: str) -> Document:
             return built
         if isinstance(node, yaml.SequenceNode):
             return [build(item, (*path, index)) for index, item in enumerate(node.value)]
-        return constructor.construct_object(node, deep=True)  # type: ignore[no-untyped-call]
+        return constructor.construct_object(node, deep=True)
 
     try:
         data = build(node, ())

@@ -215,7 +215,7 @@ class MonitorSettings(Section):
     level: Literal["invocation", "conversation"] = "invocation"
     rubrics: dict[str, MonitorRubric] = Field(min_length=1)
     sample: Sample = Sample()
-    schedule: Schedule = Schedule(every="1m")  # type: ignore[arg-type]
+    schedule: Schedule = Schedule(every="1m")
     windows: tuple[Duration, ...] = (3600.0, DAY, 7 * DAY)
     regression: Regression = Regression()
     budget: Budget = Budget()
