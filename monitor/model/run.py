@@ -83,11 +83,34 @@ class RunRequest:
 
 
 @dataclass(frozen=True, slots=True)
+class Stratum:
+    """A stratum of a run as it was drawn from, for people and for recomputing probabilities.
+
+    `size` invocations were eligible, each drawn below `rate`, at most `cap` of them (None: no cap). `drawn` is how many were;
+    `probability` is the inclusion probability that this gave each of them, without the upstream probability.
+    """
+
+    name: str
+    size: int
+    rate: float
+    cap: int | None
+    drawn: int
+    probability: float
+    kept_below: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
 class RunPlan:
-    """What the draw of a run decided, and the part of the cap it did not use, for the next run."""
+    """What the draw of a run decided, and the part of the cap it did not use, for the next run.
+
+    A candidate without a decision stays unconsidered and comes back in the next run. `decided_at` is when the draw was done
+    (seconds since 1970-01-01Z); None where nobody looked at a clock.
+    """
 
     decisions: tuple[Decision, ...]
     carry: float = 0.0
+    strata: tuple[Stratum, ...] = ()
+    decided_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,6 +127,7 @@ class Run:
     evaluations: int = 0
     carry: float = 0.0
     error: str | None = None
+    strata: tuple[Stratum, ...] = ()
 
 
 class EvaluationState(StrEnum):
