@@ -23,6 +23,8 @@ class TallyName(StrEnum):
     UNJUDGEABLE = "unjudgeable_total"
     EVALUATION_ERRORS = "evaluation_errors_total"
     RUNS = "runs_total"
+    RUN_LAST_SUCCESS = "run_last_success_timestamp_seconds"
+    """Set, not added up: when the monitor's newest run was done."""
     SCORE_BUCKET = "score_bucket"
     SCORE_SUM = "score_sum"
     DIMENSION_SCORE_BUCKET = "dimension_score_bucket"
@@ -43,6 +45,7 @@ LABELS: Mapping[str, tuple[str, ...]] = MappingProxyType(
         TallyName.UNJUDGEABLE: ("monitor", "rubric", "agent", "reason"),
         TallyName.EVALUATION_ERRORS: ("monitor", "rubric", "reason"),
         TallyName.RUNS: ("monitor", "outcome"),
+        TallyName.RUN_LAST_SUCCESS: ("monitor",),
         TallyName.SCORE_BUCKET: ("monitor", "rubric", "agent", "le"),
         TallyName.SCORE_SUM: ("monitor", "rubric", "agent"),
         TallyName.DIMENSION_SCORE_BUCKET: ("monitor", "rubric", "agent", "dimension", "le"),

@@ -1,7 +1,8 @@
 """The contract of the store: the only state besides the journal. `tests/contracts/store_contract.py` proves it of any store.
 
 All methods block and may be called from any thread; each is one transaction: it happened wholly or not at all, also
-when the process dies in the middle. Times are seconds since 1970-01-01Z and always arguments.
+when the process dies in the middle (`expire` and `forget` are several, each complete in itself, and go on where they were when called
+again). Times are seconds since 1970-01-01Z and always arguments.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any, Protocol
 from monitor.model.invocation import Invocation
 from monitor.model.run import (
     Candidate,
+    Decision,
     Evaluation,
     JournalPosition,
     Judged,
@@ -22,6 +24,7 @@ from monitor.model.run import (
     RunPlan,
     RunRequest,
     StoredTrace,
+    Stratum,
     Tally,
     TraceSettlement,
 )
@@ -35,6 +38,16 @@ class StoreUnwritable(Exception):
 
 class StoreTooNew(Exception):
     """The database was written by a newer rubricd; the message names both schema versions."""
+
+
+class InvalidCursor(ValueError):
+    """A `Query.cursor` that did not come from a page of the same listing."""
+
+
+Recompute = Callable[
+    [Sequence[Stratum], Sequence[Decision], Collection[str]], tuple[Sequence[Stratum], Sequence[Decision]]
+]
+"""(strata, drawn decisions, ids taken up) of a run -> both as they are after the run was cut: `sampling.recompute_over_budget`."""
 
 
 class Store(Protocol):
@@ -57,27 +70,49 @@ class Store(Protocol):
         ...
 
     def invocation(self, invocation_id: str) -> Invocation | None:
-        """An invocation by its id; without content once that was erased."""
+        """An invocation by its id. Once its content was erased, `completeness.capture` says `redacted` of what is gone and tool calls have
+        their names only. The id of an invocation that was merged into another gives that other one.
+        """
         ...
 
     # -- runs --------------------------------------------------------------------------------------------------------
-    def last_run(self, monitor: str) -> Run | None:
-        """The monitor's newest run by tick, or None."""
+    def last_run(self, monitor: str, *, completed: bool = False) -> Run | None:
+        """The monitor's newest run by tick, or None. With `completed`, failed runs, whose ticks are still to be run, are passed over."""
+        ...
+
+    def oldest_waiting(self, monitor: str) -> float | None:
+        """When the oldest invocation settled that the monitor has not yet considered, or None. A monitor without a run starts from there."""
         ...
 
     def execute_run(self, request: RunRequest, decide: Callable[[Sequence[Candidate], float], RunPlan]) -> Run | None:
         """One tick: `decide(candidates, carry)` gets the invocations that settled before `settled_before` and that this monitor has
         not yet considered, ordered by (settled_at, id), and the carry of the last run. Its decisions, the marks, the pending
-        evaluations and the run are stored together. Returns None and changes nothing when that tick was already run.
+        evaluations and the run are stored together. A candidate without a decision stays unconsidered. Returns None and changes
+        nothing when that tick was already run; a tick that failed may be run again.
         """
         ...
 
     def miss_run(self, request: RunRequest) -> Run | None:
-        """Record a tick that is not caught up: what it would have taken is counted not selected, reason `missed`."""
+        """Record a tick that is not caught up: what it would have taken is counted not selected, reason `missed`. The carry stays what it
+        was. Returns None and changes nothing when that tick was already run.
+        """
         ...
 
     def fail_run(self, request: RunRequest, error: str) -> None:
         """Record that a tick failed; its candidates stay unconsidered, and the tick may be run again."""
+        ...
+
+    def cut_run(self, monitor: str, tick: float, recompute: Recompute, now: float) -> int:
+        """End a run early because its budget is spent. Invocations of which no evaluation was ever claimed are given up: their pending
+        evaluations go, and they count as not selected, reason `over_budget` (besides `selected_total`, which never goes back). All drawn
+        decisions, evaluations and verdicts of the run get the probabilities that `recompute` returns. Returns how many were given up.
+        """
+        ...
+
+    def retire_monitors(self, active: Collection[str]) -> int:
+        """Drop what waits for monitors that are not among the active ones, so that content is not kept for them. Returns how many
+        considerations were dropped. Their pending evaluations stay and are judged.
+        """
         ...
 
     # -- evaluations ---------------------------------------------------------------------------------------------------
@@ -85,18 +120,21 @@ class Store(Protocol):
         self, limit: int, now: float, lease_seconds: float, paused_judges: Collection[str] = ()
     ) -> Sequence[Evaluation]:
         """Take up to `limit` pending evaluations that are due, oldest run first and within a run in the order of u, round-robin over monitors.
-        A claim that is neither finished nor postponed within its lease may be claimed again. Evaluations of `paused_judges` stay.
+        A claim that is neither finished nor postponed within its lease may be claimed again, with one attempt more. Evaluations of
+        `paused_judges` stay.
         """
         ...
 
     def finish_evaluations(self, results: Sequence[tuple[Evaluation, Verdict]]) -> None:
-        """Store verdicts and failed evaluations. The first verdict of (invocation, monitor, rubric version) counts in the tallies; a later
-        one replaces it and counts as revised; a result of an older revision than the stored one changes nothing.
+        """Store verdicts and failed evaluations. The first verdict of (invocation, monitor, rubric version) counts in the tallies; that of
+        a later revision replaces it and counts as revised. A result of an older revision than what is stored or wanted changes
+        nothing, nor does a second one of the same revision. A failed evaluation is counted in `evaluation_errors_total` and leaves an
+        earlier verdict as it is; a later success is the first verdict. Explanations are kept only while the invocation's content is.
         """
         ...
 
     def postpone_evaluation(self, evaluation: Evaluation, until: float) -> None:
-        """Give a claim back for later, with one attempt more."""
+        """Give a claim back for later, with one attempt more. Changes nothing when the claim was lost meanwhile."""
         ...
 
     def release_evaluations(self, evaluations: Sequence[Evaluation]) -> None:
@@ -128,7 +166,13 @@ class Store(Protocol):
         ...
 
     def judged(self, monitor: str, since: float, until: float) -> Sequence[Judged]:
-        """The counted verdicts of invocations that ended in [since, until), for estimation."""
+        """The counted verdicts of invocations that ended in [since, until), for estimation. An invocation that says that it ended after it
+        had settled ended when it settled; one that was merged into another has none.
+        """
+        ...
+
+    def unscored(self, monitor: str, since: float, until: float) -> Sequence[Judged]:
+        """Evaluations of invocations that ended in [since, until) which have no verdict: `outcome` is their state, error or pending."""
         ...
 
     def window_figures(self, monitor: str, since: Sequence[float], until: float) -> WindowFigures:
@@ -171,10 +215,20 @@ class Store(Protocol):
         ...
 
     def expire(self, now: float, content_seconds: float, verdict_seconds: float, max_bytes: int | None) -> None:
-        """Apply the retention: content, then verdicts and runs by age, oldest content first while larger than `max_bytes`. Tallies stay."""
+        """Apply the retention: content, then verdicts and runs by age, oldest content first while larger than `max_bytes`. Tallies, rubric
+        definitions and each monitor's newest run stay.
+        """
         ...
 
     # -- leases and state ----------------------------------------------------------------------------------------------
+    def state(self, key: str) -> Any:
+        """A JSON value kept under a key (what budgets have spent, say), or None."""
+        ...
+
+    def set_state(self, key: str, value: Any) -> None:
+        """Keep a JSON value under a key."""
+        ...
+
     def acquire_lease(self, name: str, owner: str, now: float, ttl_seconds: float) -> bool:
         """Take or renew a lease; False while another owner holds it."""
         ...
