@@ -1,0 +1,113 @@
+"""Families of what the store and the configuration tell at this moment: pass rates, queues, runs, and what is in force."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from monitor.exporters.prometheus.families import PASS_RATE_LABELS, PASS_RATE_METRICS, Family, Line, Row
+from monitor.exporters.prometheus.folding import Folding
+from monitor.exporters.prometheus.labels import clean, usable_name
+from monitor.model.run import PendingCount, Tally
+from monitor.model.watched import WatchedMonitor
+from monitor.passrates import Group, MonitorFigures, PassRate, pass_rates
+
+
+def pass_rate_families(figures: Iterable[MonitorFigures], folding: Folding) -> list[Family]:
+    """The gauges of pass rates; a figure that is not known has no series, never 0."""
+
+    def shown(group: Group) -> Group:
+        return Group(*folding.of(tuple(clean(value) for value in group)))
+
+    found = [rate for one in figures for rate in pass_rates(one, shown)]
+    rows: dict[str, dict[tuple[str, ...], Row]] = {name: {} for name in PASS_RATE_METRICS}
+    for rate in found:
+        key = (*rate.group, rate.window)
+        for name, value in zip(PASS_RATE_METRICS, _values(rate), strict=True):
+            if value is not None:
+                rows[name][key] = Row(key, (float(value),))
+    return [Family(name, PASS_RATE_LABELS, tuple(rows[name].values())) for name in PASS_RATE_METRICS]
+
+
+def _values(rate: PassRate) -> tuple[float | None, ...]:
+    """In the order of PASS_RATE_METRICS."""
+    found = rate.estimate
+    return (
+        found.rate,
+        found.lower,
+        found.upper,
+        found.worst,
+        found.best,
+        rate.coverage,
+        found.effective_samples,
+        found.reliable,
+    )
+
+
+def queue_families(watched: Sequence[WatchedMonitor], pending: Iterable[PendingCount], now: float) -> list[Family]:
+    """How many evaluations of each monitor wait, and for how long; 0 where none does."""
+    waiting = {count.monitor: count for count in pending}
+    counts: dict[tuple[str, ...], float] = {}
+    ages: dict[tuple[str, ...], float] = {}
+    for monitor in watched:
+        key, found = (clean(monitor.name),), waiting.get(monitor.name)
+        counts[key] = float(found.count) if found else 0.0
+        ages[key] = max(0.0, now - found.oldest) if found and found.oldest is not None else 0.0
+    return [
+        _gauges("evaluations_pending", ("monitor",), counts),
+        _gauges("oldest_pending_seconds", ("monitor",), ages),
+    ]
+
+
+def last_success_family(watched: Sequence[WatchedMonitor], runs: Iterable[Tally]) -> Family:
+    """When each monitor's last run was done; no series before the first."""
+    names = {monitor.name for monitor in watched}
+    times: dict[tuple[str, ...], float] = {}
+    for tally in runs:
+        name = tally.labels.get("monitor", "")
+        if name in names and tally.labels.get("outcome") == "done" and tally.value > 0:
+            times[(clean(name),)] = tally.updated_at
+    return _gauges("run_last_success_timestamp_seconds", ("monitor",), times)
+
+
+def configured_families(watched: Sequence[WatchedMonitor]) -> list[Family]:
+    """Objectives, rubrics and monitors in force. A shadow rubric has no objective to miss."""
+    objectives: dict[tuple[str, ...], float] = {
+        (clean(monitor.name), clean(rubric.rubric)): rubric.objective
+        for monitor in watched
+        for rubric in monitor.rubrics
+        if rubric.objective is not None and not rubric.shadow
+    }
+    rubrics = {
+        (clean(rubric.rubric), rubric.version, rubric.kind, clean(rubric.judge or ""), clean(rubric.judge_model or ""))
+        for monitor in watched
+        for rubric in monitor.rubrics
+    }
+    return [
+        _gauges("objective_ratio", ("monitor", "rubric"), objectives),
+        info("rubric", ("rubric", "rubric_version", "kind", "judge", "judge_model"), sorted(rubrics)),
+        _monitor_info(watched),
+    ]
+
+
+def _monitor_info(watched: Sequence[WatchedMonitor]) -> Family:
+    """A monitor's labels as far as their names can be label names; one that a monitor does not have is empty there."""
+    names = sorted({name for monitor in watched for name in monitor.labels if usable_name(name)} - {"monitor"})
+    keys = {
+        clean(monitor.name): (clean(monitor.name), *(clean(monitor.labels.get(name, "")) for name in names))
+        for monitor in watched
+    }
+    return info("monitor", ("monitor", *names), list(keys.values()))
+
+
+def info(name: str, names: tuple[str, ...], keys: Iterable[tuple[str, ...]]) -> Family:
+    """An info metric: the value is 1, the labels are what it says."""
+    return Family(name, names, tuple(Row(key, (1.0,)) for key in keys), (Line("_info"),))
+
+
+def _gauges(name: str, names: tuple[str, ...], values: Mapping[tuple[str, ...], float]) -> Family:
+    return Family(name, names, tuple(Row(key, (value,)) for key, value in values.items()))
+
+
+def single(name: str, value: float) -> Family:
+    """A gauge without labels."""
+    return Family(name, (), (Row((), (value,)),))

@@ -1,0 +1,132 @@
+"""Pass rates of the watched monitors: what the store has counted, estimated. Exporters, API and status read the same numbers here.
+
+A window is `now - length` to now by the invocation's end. One read of the store serves everybody who asks within `max_age_seconds`; where
+the read is slow it is repeated less often, so that scrapes never take more than a tenth of a core however much there is to add up.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from monitor.clock import Clock
+from monitor.estimation.passrate import Estimate, estimate
+from monitor.model.totals import Totals, WindowFigures
+from monitor.model.watched import WatchedMonitor
+from monitor.settings.units import duration_text
+from monitor.store.protocol import Store
+
+DUTY = 10.0
+"""A read that took t seconds is good for at least DUTY * t."""
+
+
+class Group(NamedTuple):
+    """What a pass rate is about; unknown versions and environments are the empty text."""
+
+    monitor: str
+    rubric: str
+    rubric_version: str
+    agent: str
+    agent_version: str
+    environment: str
+
+
+@dataclass(frozen=True, slots=True)
+class PassRate:
+    """The pass rate of a group in a window (`1h`). `coverage` is the judged share of the eligible invocations, None where none is known."""
+
+    group: Group
+    window: str
+    estimate: Estimate
+    coverage: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class MonitorFigures:
+    """A monitor and what the store has counted for its windows."""
+
+    monitor: WatchedMonitor
+    figures: WindowFigures
+
+
+Fold = Callable[[Group], Group]
+"""Which group a group is shown in; groups shown as one are estimated as one."""
+
+
+class PassRates:
+    """The pass rates of all watched monitors. May be read from any thread; blocks while the store is read."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        watched: Callable[[], Sequence[WatchedMonitor]],
+        max_age_seconds: float = 1.0,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._watched = watched
+        self._max_age_seconds = max_age_seconds
+        self._lock = threading.Lock()
+        self._figures: tuple[MonitorFigures, ...] = ()
+        self._read_for: tuple[WatchedMonitor, ...] | None = None
+        self._good_until = 0.0
+
+    def figures(self) -> Sequence[MonitorFigures]:
+        """Each watched monitor with its sums, at most `max_age_seconds` old where reading is quick. Raises what the store raises."""
+        with self._lock:
+            watched = tuple(self._watched())
+            started = self._clock.monotonic()
+            if watched != self._read_for or started >= self._good_until:
+                now = self._clock.now()
+                self._figures = tuple(MonitorFigures(monitor, self._read(monitor, now)) for monitor in watched)
+                self._read_for = watched
+                ended = self._clock.monotonic()
+                self._good_until = ended + max(self._max_age_seconds, DUTY * (ended - started))
+            return self._figures
+
+    def rates(self, monitor: str | None = None) -> Sequence[PassRate]:
+        """The pass rates of one monitor or of all."""
+        wanted = (one for one in self.figures() if monitor in (None, one.monitor.name))
+        return [rate for one in wanted for rate in pass_rates(one)]
+
+    def _read(self, monitor: WatchedMonitor, now: float) -> WindowFigures:
+        return self._store.window_figures(monitor.name, [now - length for length in monitor.windows], now)
+
+
+def pass_rates(counted: MonitorFigures, fold: Fold = lambda group: group) -> Sequence[PassRate]:
+    """Estimates from counts: one for each window and shown group with anything judged, or tried to; rubrics no longer watched are left out."""
+    monitor = counted.monitor
+    watched = {rubric.rubric for rubric in monitor.rubrics}
+    sums: dict[tuple[int, Group], Totals] = defaultdict(Totals)
+    for row in counted.figures.totals:
+        if row.rubric in watched:
+            group = Group(monitor.name, row.rubric, row.rubric_version, row.agent, row.agent_version, row.environment)
+            sums[row.window, fold(group)] += row.totals
+    eligible = _eligible(counted, {(group.rubric, group.rubric_version) for _, group in sums}, fold)
+    found = []
+    for (window, group), totals in sums.items():
+        estimated = estimate(totals, monitor.max_unscored)
+        if estimated is not None:
+            share = _coverage(totals, eligible.get((window, group), 0.0))
+            found.append(PassRate(group, duration_text(monitor.windows[window]), estimated, share))
+    return found
+
+
+def _eligible(counted: MonitorFigures, versions: set[tuple[str, str]], fold: Fold) -> Mapping[tuple[int, Group], float]:
+    """Eligible invocations by shown group: they are the same for each rubric version, but may be folded differently."""
+    found: dict[tuple[int, Group], float] = defaultdict(float)
+    for row in counted.figures.eligible:
+        for rubric, version in versions:
+            group = Group(counted.monitor.name, rubric, version, row.agent, row.agent_version, row.environment)
+            found[row.window, fold(group)] += row.count
+    return found
+
+
+def _coverage(totals: Totals, eligible: float) -> float | None:
+    """Invocations with a verdict that says something of them, by those that were eligible."""
+    judged = totals.passed + totals.failed + totals.not_applicable
+    return min(1.0, judged / eligible) if eligible > 0 else None
