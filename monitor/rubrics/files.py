@@ -1,0 +1,178 @@
+"""Reading rubric documents: YAML in, rubrics out, every fault as `file:line: key: reason`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from monitor.rubrics.kinds.catalogue import KINDS, LATER
+from monitor.rubrics.kinds.graded import GradedSpec
+from monitor.rubrics.rubric import Rubric, rubric_from
+from monitor.settings.document import (
+    ConfigurationError,
+    Document,
+    Fault,
+    read_documents,
+    unknown_key,
+    validation_faults,
+)
+
+KeyPath = tuple[str | int, ...]
+Guides = Mapping[str, GradedSpec]
+"""Shipped graded rubrics that others may take instructions and levels from, by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A rubric with the place that it was read from, for faults found later."""
+
+    rubric: Rubric
+    document: Document
+    path: KeyPath = ()
+
+    def fault(self, key: str, reason: str) -> Fault:
+        """A fault at a key of this rubric."""
+        return self.document.fault((*self.path, key), reason)
+
+
+class _Refused(Exception):
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        super().__init__()
+        self.faults = list(faults)
+
+
+def read_file(path: Path, guides: Guides | None = None) -> list[Read]:
+    """The rubrics of one file. Raises ConfigurationError with all faults found."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        raise ConfigurationError([Fault(str(path), 0, "", f"cannot be read: {reason}")]) from error
+    return read_text(text, str(path), guides)
+
+
+def read_text(text: str, file: str, guides: Guides | None = None) -> list[Read]:
+    """The rubrics of a text that came from `file`: one in each YAML document. Raises ConfigurationError with all faults found."""
+    found = [document for document in read_documents(text, file) if document.data is not None]
+    return read_items([(document, (), document.data) for document in found], guides)
+
+
+def read_inline(document: Document, guides: Guides | None = None) -> list[Read]:
+    """The rubrics of a configuration's own `rubrics` list. Raises ConfigurationError with all faults found."""
+    items = document.data.get("rubrics") if isinstance(document.data, Mapping) else None
+    return read_items([(document, ("rubrics", index), item) for index, item in enumerate(items or ())], guides)
+
+
+def read_items(items: Sequence[tuple[Document, KeyPath, Any]], guides: Guides | None = None) -> list[Read]:
+    """Rubrics from (document, path in it, data). Raises ConfigurationError with all faults found."""
+    read, faults = [], list[Fault]()
+    for document, path, data in items:
+        try:
+            read.append(_read_item(document, path, data, guides or {}))
+        except _Refused as refused:
+            faults += refused.faults
+    if faults:
+        raise ConfigurationError(faults)
+    return read
+
+
+def _read_item(document: Document, path: KeyPath, data: Any, guides: Guides) -> Read:
+    if not isinstance(data, Mapping):
+        raise _Refused([document.fault(path, "a rubric is a map with `name` and `kind`")])
+    document, data = _one_threshold(document, path, dict(data))
+    data = _statement(document, path, data)
+    kind = _kind(document, path, data)
+    if kind == "graded" and "guide" in data:
+        data = _guided(document, path, data, guides)
+    model = KINDS[kind].spec
+    try:
+        return Read(rubric_from(model.model_validate(data)), document, path)
+    except ValidationError as error:
+        raise _Refused(validation_faults(error, document, model, path)) from error
+
+
+def _one_threshold(document: Document, path: KeyPath, data: dict[str, Any]) -> tuple[Document, dict[str, Any]]:
+    """`pass_threshold` is another word for `threshold`."""
+    if "pass_threshold" not in data:
+        return document, data
+    if "threshold" in data:
+        raise _Refused([document.fault((*path, "pass_threshold"), "is the same as `threshold`: give one of them")])
+    data["threshold"] = data.pop("pass_threshold")
+    lines = document.lines
+    line = lines.get((*path, "pass_threshold"), document.line)
+    return replace(document, lines={**lines, (*path, "threshold"): line}), data
+
+
+def _statement(document: Document, path: KeyPath, data: dict[str, Any]) -> dict[str, Any]:
+    """The shortest form: a name and a statement are a rubric of one property."""
+    if "statement" not in data:
+        return data
+    text = data.pop("statement")
+    if data.get("kind", "properties") != "properties" or "properties" in data:
+        raise _Refused(
+            [document.fault((*path, "statement"), "makes a rubric of one property: leave `kind` and `properties` out")]
+        )
+    if not isinstance(text, str) or not text.strip():
+        raise _Refused(
+            [document.fault((*path, "statement"), "should be a sentence that is true or false of the answer")]
+        )
+    return {**data, "kind": "properties", "properties": [{"id": "statement", "text": text}]}
+
+
+def _kind(document: Document, path: KeyPath, data: Mapping[str, Any]) -> str:
+    kind = data.get("kind")
+    known = ", ".join(KINDS)
+    if kind is None:
+        raise _Refused([document.fault((*path, "kind"), f"is missing: one of {known}; or give a `statement`")])
+    if kind in LATER:
+        raise _Refused([document.fault((*path, "kind"), LATER[kind])])
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise _Refused([document.fault((*path, "kind"), f"should be one of {known}")])
+    return kind
+
+
+def _guided(document: Document, path: KeyPath, data: dict[str, Any], guides: Guides) -> dict[str, Any]:
+    name = data.pop("guide")
+    if not isinstance(name, str) or name not in guides:
+        hint = unknown_key(str(name), list(guides)).replace("is no key here", "is no shipped guide")
+        raise _Refused([document.fault((*path, "guide"), hint.replace("the keys are", "the guides are"))])
+    if "levels" in data:
+        raise _Refused([document.fault((*path, "levels"), "come from the guide: give `guide` or `levels`")])
+    own = {"name", "kind", "description", "owner", "override"}
+    guide = guides[name].model_dump(mode="json", exclude_defaults=True, exclude=own)
+    return {**guide, **data}
+
+
+def rubric_schema() -> dict[str, Any]:
+    """JSON Schema of one rubric document, for editors."""
+    definitions: dict[str, Any] = {}
+    branches: list[dict[str, Any]] = []
+    for name, kind in KINDS.items():
+        schema = kind.spec.model_json_schema(ref_template="#/$defs/{model}")
+        definitions |= schema.pop("$defs", {})
+        _written_form(name, schema)
+        definitions[f"{name}_rubric"] = schema
+        branches.append({"$ref": f"#/$defs/{name}_rubric"})
+    return {"title": "A rubric", "description": "One YAML document.", "anyOf": branches, "$defs": definitions}
+
+
+def _written_form(kind: str, schema: dict[str, Any]) -> None:
+    """What may be written besides the model's own keys: `pass_threshold`, `guide`, `statement`."""
+    properties, required = schema["properties"], schema["required"]
+    properties["kind"] = {"const": kind}
+    required[:] = [key for key in required if key != "kind"] + ["kind"]
+    if "threshold" in properties:
+        properties["pass_threshold"] = {"type": "number", "description": "The same as `threshold`."}
+    if kind == "graded":
+        properties["guide"] = {
+            "type": "string",
+            "description": "A shipped graded rubric to take instructions and levels from.",
+        }
+        required[:] = [key for key in required if key not in ("levels", "threshold")]
+    if kind == "properties":
+        properties["statement"] = {"type": "string", "description": "The shortest form: a rubric of one property."}
+        required[:] = [key for key in required if key not in ("properties", "kind")]
