@@ -20,8 +20,9 @@ class DropReason:
     OWN_TELEMETRY = "own_telemetry"
     NOT_GENAI = "not_genai"
     OVER_LIMIT = "over_limit"
+    UNREADABLE = "unreadable"
 
-    ALL = (SAMPLED_OUT, OWN_TELEMETRY, NOT_GENAI, OVER_LIMIT)
+    ALL = (SAMPLED_OUT, OWN_TELEMETRY, NOT_GENAI, OVER_LIMIT, UNREADABLE)
 
 
 class Telemetry:
@@ -57,13 +58,19 @@ class Telemetry:
             registry=registry,
             buckets=DURATION_BUCKETS,
         )
-        self.judge_tokens = counter("judge_tokens", "Tokens of judge calls by type: input, output.", "judge", "model", "type")
-        self.judge_cost = counter("judge_cost_usd", "USD spent on judge calls, where prices are configured.", "judge", "model")
+        self.judge_tokens = counter(
+            "judge_tokens", "Tokens of judge calls by type: input, output.", "judge", "model", "type"
+        )
+        self.judge_cost = counter(
+            "judge_cost_usd", "USD spent on judge calls, where prices are configured.", "judge", "model"
+        )
         self.judge_budget_remaining = gauge(
             "judge_budget_remaining_ratio", "Share of today's budget (UTC) that is left.", "judge"
         )
         self.judge_up = gauge("judge_up", "0 while the judge is paused by a permanent fault.", "judge")
-        self.reload_successful = gauge("config_last_reload_successful", "1 when the last reload of the configuration took.")
+        self.reload_successful = gauge(
+            "config_last_reload_successful", "1 when the last reload of the configuration took."
+        )
         self.reload_timestamp = gauge(
             "config_last_reload_success_timestamp_seconds", "When the configuration in force was loaded."
         )
