@@ -1,0 +1,1 @@
+"""The dialects of agent telemetry: one module each, listed in `table.py`."""

@@ -1,0 +1,212 @@
+"""Spans and log records of a settled trace in, invocations out: one pure function."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from typing import Any
+
+from collectors.span import LogRecord, Span
+from monitor.assembly.completeness import missing_fields
+from monitor.assembly.conventions.table import CONVENTIONS
+from monitor.assembly.deduplicate import unique_logs, unique_spans
+from monitor.assembly.facts import Facts, Field, Found, merge
+from monitor.assembly.fields import (
+    Notes,
+    conversation_id,
+    error_of,
+    facts_of,
+    final_response,
+    first,
+    model_name,
+    system_instructions,
+    tokens,
+    tool_definitions,
+    what_was_given,
+)
+from monitor.assembly.neighbourhood import Surroundings, survey
+from monitor.assembly.record import Record
+from monitor.assembly.sampling_state import upstream_probability
+from monitor.assembly.scopes import Scope, scope_tree
+from monitor.assembly.segmentation import Segment, segment
+from monitor.assembly.toolcalls import Joined, join
+from monitor.assembly.tree import Node, build
+from monitor.assembly.values import plain, text_of
+from monitor.model.invocation import Assembled, Capture, Completeness, Invocation, SettledBy
+
+
+@dataclass(frozen=True, slots=True)
+class AssemblyContext:
+    """What assembly cannot see in the spans.
+
+    `keep_attributes` are keys or globs to copy from the root's (or its resource's) attributes.
+    """
+
+    settled_by: SettledBy
+    collector: str
+    keep_attributes: tuple[str, ...] = ()
+    late_spans: int = 0
+
+
+def assemble(spans: Sequence[Span], logs: Sequence[LogRecord], context: AssemblyContext) -> list[Assembled]:
+    """The invocations in the spans and log records of one trace, by start, then id.
+
+    Order and repetition of the input do not matter. Whatever attributes hold, this does not raise.
+    """
+    tree = build(unique_spans(spans), unique_logs(logs), read)
+    around = survey(tree)
+    made = [_invocation(one, around, context) for one in segment(tree, around)]
+    return sorted(made, key=lambda one: (one.invocation.started_at, one.invocation.id))
+
+
+def read(record: Record) -> Facts:
+    """What all conventions that recognise a span say of it, the most usable source of each fact first."""
+    facts: dict[Field, Found] = {}
+    for convention in CONVENTIONS:
+        if convention.recognises(record):
+            merge(facts, convention.read(record), convention.name)
+    return facts
+
+
+def _invocation(one: Segment, around: Surroundings, context: AssemblyContext) -> Assembled:
+    main = scope_tree(one.root, one.members, around)
+    notes = Notes()
+    failed = error_of(main)
+    asked = what_was_given(main.all(), notes)
+    open_ended = not _ended(one)
+    joined = join(main, open_ended=open_ended)
+    notes.capture.update(joined.capture)
+    name = main.name()
+    if name is not None:
+        notes.source("agent_name", main.chain[0], name)
+    root = one.root
+    invocation = Invocation(
+        id=f"{root.trace_id}-{root.span_id}",
+        trace_id=root.trace_id,
+        span_id=root.span_id,
+        started_at=_start(one),
+        ended_at=_end(one),
+        convention=_convention(main),
+        collector=context.collector,
+        conversation_id=conversation_id(main, one.members, notes),
+        agent_name=str(name.value) if name is not None else None,
+        agent_version=_version(main, notes),
+        environment=_environment(main, notes),
+        service=_resource(one, "service.name"),
+        model=model_name(main, notes),
+        system_instructions=system_instructions(main, notes),
+        user_input=asked.text,
+        history=asked.history,
+        tool_definitions=tool_definitions(main, notes),
+        tool_calls=joined.calls,
+        final_response=final_response(main, notes, failed=failed is not None),
+        error=failed[1] if failed else None,
+        model_calls=sum(len(scope.models) for scope in main.all()),
+        input_tokens=tokens(main, Field.INPUT_TOKENS, notes),
+        output_tokens=tokens(main, Field.OUTPUT_TOKENS, notes),
+        attributes=_kept(root, context.keep_attributes),
+        inclusion_probability=upstream_probability(root.span.trace_state if root.span else ""),
+        operation=first("operation", facts_of(main.chain, Field.OPERATION), Notes()),
+        completeness=Completeness(context.settled_by, (), notes.capture, context.late_spans),
+    )
+    return Assembled(
+        _completed(invocation, joined, notes, context),
+        frozenset(node.span_id for node in one.members if not node.phantom),
+        tuple(notes.provenance),
+    )
+
+
+def _completed(invocation: Invocation, joined: Joined, notes: Notes, context: AssemblyContext) -> Invocation:
+    done = Completeness(context.settled_by, missing_fields(invocation), _clean(invocation, notes), context.late_spans)
+    return replace(invocation, completeness=done)
+
+
+def _clean(invocation: Invocation, notes: Notes) -> Mapping[str, Capture]:
+    """Reasons only for fields that are in fact not there."""
+    return {
+        path: reason
+        for path, reason in notes.capture.items()
+        if path.startswith("tool_calls[") or not getattr(invocation, path.partition(".")[0], None)
+    }
+
+
+def _ended(one: Segment) -> bool:
+    span = one.root.span
+    return (
+        span.ended
+        if span is not None
+        else all(child.span is not None and child.span.ended for child in one.root.children)
+    )
+
+
+def _start(one: Segment) -> int:
+    if one.root.phantom:
+        return min((node.start for node in one.members if not node.phantom), default=0)
+    return one.root.start
+
+
+def _end(one: Segment) -> int:
+    if one.root.span is not None and one.root.span.ended and one.root is one.members[0] and not _split(one):
+        return one.root.end
+    return max((node.end for node in one.members if not node.phantom), default=one.root.end)
+
+
+def _split(one: Segment) -> bool:
+    """Whether the root stands for only a part of the members (a turn split by history)."""
+    return (
+        one.inferred
+        and bool(one.root.facts)
+        and one.root.facts.get(Field.CLASS) is not None
+        and one.root.parent is not None
+    )
+
+
+def _convention(main: Scope) -> str:
+    for node in main.chain:
+        found = node.facts.get(Field.CLASS)
+        if found is not None and found.convention:
+            return found.convention
+    for unit in (*main.models, *main.tools):
+        return unit.node.facts[Field.CLASS].convention
+    return "unknown"
+
+
+def _version(main: Scope, notes: Notes) -> str | None:
+    stated: str | None = first("agent_version", facts_of(main.chain, Field.AGENT_VERSION), notes)
+    if stated is not None:
+        return stated
+    node = next((node for node in main.chain if node.record), None)
+    version = text_of(node.record.span.resource.attributes.get("service.version")) if node and node.record else None
+    if version is not None and node is not None:
+        notes.source("agent_version", node, Found(version, "resource service.version"))
+    return version
+
+
+def _environment(main: Scope, notes: Notes) -> str | None:
+    for key in ("deployment.environment.name", "deployment.environment"):
+        for node in main.chain:
+            stated = text_of(node.record.span.resource.attributes.get(key)) if node.record else None
+            if stated is not None:
+                return stated
+    result: str | None = first("environment", facts_of(main.chain, Field.ENVIRONMENT), notes)
+    return result
+
+
+def _resource(one: Segment, key: str) -> str | None:
+    for node in one.members:
+        if node.record is not None:
+            return text_of(node.record.span.resource.attributes.get(key))
+    return None
+
+
+def _kept(root: Node, patterns: tuple[str, ...]) -> Mapping[str, Any]:
+    if not patterns or root.record is None:
+        return {}
+    span = root.record.span
+    kept: dict[str, Any] = {}
+    for attributes in (span.attributes, span.resource.attributes):
+        for key, content in attributes.items():
+            if key not in kept and any(fnmatchcase(key, pattern) for pattern in patterns):
+                kept[key] = plain(content)
+    return kept

@@ -1,0 +1,34 @@
+"""What the telemetry of an invocation did not carry."""
+
+from __future__ import annotations
+
+from monitor.model.invocation import Invocation
+
+FIELDS = (
+    "conversation_id",
+    "agent_name",
+    "agent_version",
+    "environment",
+    "service",
+    "model",
+    "system_instructions",
+    "user_input",
+    "tool_definitions",
+    "final_response",
+    "input_tokens",
+    "output_tokens",
+)
+"""Fields that `missing` may name: those that a telemetry can lack."""
+
+
+def missing_fields(invocation: Invocation) -> tuple[str, ...]:
+    """The fields without a value, in the order of the contract. A failed run has no answer that could be missing."""
+    absent = [name for name in FIELDS if getattr(invocation, name) in (None, (), "")]
+    if invocation.error is not None and "final_response" in absent:
+        absent.remove("final_response")
+    if any(not call.name for call in invocation.tool_calls):
+        absent.append("tool_calls.name")
+    for part, known in (("arguments", "arguments"), ("result", "result_known")):
+        if invocation.tool_calls and not any(getattr(call, known) for call in invocation.tool_calls):
+            absent.append(f"tool_calls.{part}")
+    return tuple(absent)

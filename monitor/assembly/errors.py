@@ -1,0 +1,48 @@
+"""Failures: what a span's status, its exception events and its error attributes say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from collectors.span import StatusCode
+from monitor.assembly.facts import Field
+from monitor.assembly.tree import Node
+from monitor.assembly.values import text_of, withheld
+
+_CANCELLED = ("cancellederror", "generatorexit", "keyboardinterrupt", "abort_error", "aborterror")
+
+
+def failure_text(node: Node) -> str | None:
+    """Why a span failed, None when it did not: its status is ERROR, or its dialect says so."""
+    stated = node.facts.get(Field.ERROR)
+    if stated is not None and stated.value:
+        return str(stated.value)
+    span = node.span
+    if span is None or span.status_code is not StatusCode.ERROR:
+        return None
+    return text_of(span.status_message) or exception_text(node) or _error_type(node) or "error"
+
+
+def exception_text(node: Node) -> str | None:
+    """The last exception event as `Type: message`, None without one. Cancellations count as well."""
+    span = node.span
+    for event in reversed(span.events if span else ()):
+        if event.name == "exception":
+            return _exception(event.attributes)
+    return None
+
+
+def ended_by_exception(node: Node) -> bool:
+    """Whether an exception that is no cancellation was recorded, whatever the status says."""
+    text = exception_text(node)
+    return text is not None and not any(word in text.lower() for word in _CANCELLED)
+
+
+def _exception(attributes: Mapping[str, object]) -> str:
+    kind = text_of(attributes.get("exception.type")) or "exception"
+    message = text_of(attributes.get("exception.message"))
+    return kind if message is None or withheld(message) else f"{kind}: {message}"
+
+
+def _error_type(node: Node) -> str | None:
+    return text_of(node.record.attributes.get("error.type")) if node.record else None

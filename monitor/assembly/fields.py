@@ -1,0 +1,274 @@
+"""The fields of an invocation, each from the first usable source in order of preference (reference: conventions, section 7)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from monitor.assembly.answers import answer_of, model_text, returned_text
+from monitor.assembly.definitions import united
+from monitor.assembly.errors import ended_by_exception, exception_text, failure_text
+from monitor.assembly.facts import Field, Found, SpanClass, better, value
+from monitor.assembly.messages import lacking, text_in, withheld_text
+from monitor.assembly.neighbourhood import Unit
+from monitor.assembly.scopes import Scope
+from monitor.assembly.toolcalls import unit_fact, unit_messages
+from monitor.assembly.tree import Node
+from monitor.assembly.turns import Given, given
+from monitor.model.invocation import Capture, Message, Provenance, ToolDefinition
+
+
+@dataclass(slots=True)
+class Notes:
+    """Where each field came from, and why fields are not whole."""
+
+    provenance: list[Provenance] = field(default_factory=list)
+    capture: dict[str, Capture] = field(default_factory=dict)
+
+    def source(self, name: str, node: Node, found: Found) -> None:
+        """Note a field's origin."""
+        self.provenance.append(Provenance(name, node.span_id, found.source, found.convention))
+
+
+Origin = tuple[Node, Found]
+
+
+def first(name: str, origins: Iterable[Origin], notes: Notes) -> Any:
+    """The value of the first whole origin, else of the most usable one; notes its source or why there is none."""
+    best: Origin | None = None
+    for node, found in origins:
+        if best is None or better(best[1], found) is found:
+            best = node, found
+            if found.capture is None and not found.weak and found.value is not None:
+                break
+    if best is None:
+        return None
+    if best[1].value is None:
+        notes.capture[name] = best[1].capture or Capture.NOT_CAPTURED
+        return None
+    notes.source(name, *best)
+    return best[1].value
+
+
+def facts_of(nodes: Iterable[Node], which: Field) -> Iterator[Origin]:
+    """The nodes' facts of one kind, in their order."""
+    for node in nodes:
+        found = node.facts.get(which)
+        if found is not None:
+            yield node, found
+
+
+def unit_facts(units: Iterable[Unit], which: Field) -> Iterator[Origin]:
+    """The units' facts of one kind, in their order."""
+    for unit in units:
+        found = unit_fact(unit, which)
+        if found is not None:
+            yield unit.node, found
+
+
+def system_instructions(main: Scope, notes: Notes) -> str | None:
+    """The agent's own, else the first model call's, else the system messages that lead the first model call's input."""
+
+    def origins() -> Iterator[Origin]:
+        yield from facts_of(main.chain, Field.SYSTEM)
+        yield from unit_facts(main.models[:1], Field.SYSTEM)
+        for node, found in (*unit_facts(main.models[:1], Field.INPUT), *facts_of(main.chain, Field.INPUT)):
+            leading = [message for message in found.value or () if message.role == "system"]
+            if leading:
+                text = text_in(leading, separator="\n\n")
+                reason = None if text else withheld_text(leading) or Capture.NOT_CAPTURED
+                yield node, Found(text, found.source, found.convention, reason)
+        yield from unit_facts(main.models[1:], Field.SYSTEM)
+
+    result: str | None = first("system_instructions", origins(), notes)
+    return result
+
+
+def what_was_given(scopes: Sequence[Scope], notes: Notes) -> Given:
+    """What the run was given: by its own spans, else by its first model call, else by the earliest sub-agent's."""
+    best: tuple[Node, Found, Given] | None = None
+    for node, found in _given_origins(scopes):
+        split = given(found.value or ())
+        if split.text is not None:
+            notes.source("user_input", node, found)
+            return _with_history(split, scopes)
+        reason = split.capture or found.capture
+        if best is None and reason is not None:
+            best = node, Found((), found.source, found.convention, reason), split
+    if best is not None:
+        notes.capture["user_input"] = best[1].capture or Capture.NOT_CAPTURED
+        return Given(best[2].history)
+    return Given()
+
+
+def _given_origins(scopes: Sequence[Scope]) -> Iterator[Origin]:
+    for scope in scopes:
+        yield from facts_of(scope.chain, Field.INPUT)
+        yield from unit_facts(scope.models[:1], Field.INPUT)
+
+
+def _with_history(split: Given, scopes: Sequence[Scope]) -> Given:
+    """The history of the first model call where the agent's span holds only the new message."""
+    if split.history or not scopes[0].models:
+        return split
+    own = given(unit_messages(scopes[0].models[0], Field.INPUT))
+    return Given(own.history, split.asked, split.after) if own.text == split.text else split
+
+
+def final_response(main: Scope, notes: Notes, *, failed: bool) -> str | None:
+    """The agent's recorded answer, else its last model call's, else that of the sub-agent that ended last."""
+
+    def origins() -> Iterator[Origin]:
+        for node in main.chain:
+            found = answer_of(node)
+            if found is not None:
+                yield node, found
+        if failed:
+            return
+        yield from _last_model_answer(main)
+        for child in sorted(main.children, key=lambda scope: scope.chain[0].end, reverse=True):
+            if child.via is None:
+                yield from _scope_answer(child)
+                break
+        for node, found in facts_of(main.chain, Field.OUTPUT):
+            text = returned_text(found.value or ())
+            if text is not None:
+                yield node, Found(text, found.source + " (tool)", found.convention, weak=True)
+
+    result: str | None = first("final_response", origins(), notes)
+    return result
+
+
+def _scope_answer(scope: Scope) -> Iterator[Origin]:
+    for inside in scope.all():
+        if inside is not scope and inside.via is not None:
+            continue
+        for node in inside.chain:
+            found = answer_of(node)
+            if found is not None:
+                yield node, found
+        yield from _last_model_answer(inside)
+
+
+def _last_model_answer(scope: Scope) -> Iterator[Origin]:
+    if not scope.models:
+        return
+    last = scope.models[-1]
+    found = unit_fact(last, Field.OUTPUT)
+    if found is None or failure_text(last.node) is not None:
+        return
+    text = model_text(found.value or ())
+    reason = None if text else withheld_text(found.value or ()) or found.capture
+    if text is not None or reason is not None:
+        yield last.node, Found(text, found.source, found.convention, reason)
+
+
+def error_of(main: Scope) -> tuple[Node, str] | None:
+    """Why the run failed: its own spans, else a last model call that failed with nothing after it; None when it went well."""
+    for node in main.chain:
+        if node.span_class is SpanClass.OTHER:
+            continue  # a web request's status says nothing about the agent
+        text = failure_text(node)
+        if text is not None:
+            return node, text
+    last = _last_model(main)
+    if last is None:
+        return None
+    text = failure_text(last.node)
+    if text is None and ended_by_exception(last.node) and lacking(unit_messages(last, Field.OUTPUT)) is not None:
+        text = exception_text(last.node)
+    return (last.node, text) if text is not None else None
+
+
+def _last_model(main: Scope) -> Unit | None:
+    """The last model call of the agent and of those it handed over to."""
+    scopes = [scope for scope in main.all() if scope is main or scope.via is None]
+    models = [unit for scope in scopes for unit in scope.models]
+    return max(models, key=lambda unit: unit.node.key, default=None)
+
+
+def tool_definitions(main: Scope, notes: Notes) -> tuple[ToolDefinition, ...]:
+    """What the agent was offered: by its spans and its model calls together, each tool once."""
+    origins = [*facts_of(main.chain, Field.DEFINITIONS), *unit_facts(main.models, Field.DEFINITIONS)]
+    whole = [origin for origin in origins if origin[1].value]
+    if not whole:
+        if origins:
+            notes.capture["tool_definitions"] = origins[0][1].capture or Capture.NOT_CAPTURED
+        return ()
+    notes.source("tool_definitions", *whole[0])
+    outputs = {name for _, found in unit_facts(main.models, Field.OUTPUT_TOOLS) for name in found.value}
+    found = united(one for _, found in whole for one in found.value if one.name not in outputs)
+    schemas = {value(unit.node.facts, Field.TOOL_NAME): unit_fact(unit, Field.TOOL_SCHEMA) for unit in main.tools}
+    return tuple(_completed(one, schemas.get(one.name)) for one in found)
+
+
+def _completed(one: ToolDefinition, schema: Found | None) -> ToolDefinition:
+    return united((one, schema.value))[0] if schema is not None and one.parameters is None else one
+
+
+def model_name(main: Scope, notes: Notes) -> str | None:
+    """The model as asked for; the answering one where the request's is not recorded."""
+
+    def origins() -> Iterator[Origin]:
+        for which in (Field.MODEL, Field.RESPONSE_MODEL):
+            yield from unit_facts(main.models, which)
+            yield from facts_of(main.chain, which)
+        for child in main.all()[1:]:
+            yield from unit_facts(child.models, Field.MODEL)
+            yield from unit_facts(child.models, Field.RESPONSE_MODEL)
+
+    result: str | None = first("model", origins(), notes)
+    return result
+
+
+def conversation_id(main: Scope, members: Sequence[Node], notes: Notes) -> str | None:
+    """The root's, else its ancestors', else the most frequent among the members that belong to no sub-agent."""
+    root = main.chain[0]
+    responses = {value(node.facts, Field.RESPONSE_ID) for node in members}
+    for node, found in facts_of((*main.chain, *root.ancestors()), Field.CONVERSATION):
+        if found.value not in responses:
+            notes.source("conversation_id", node, found)
+            return str(found.value)
+    own = [node for unit in (*main.models, *main.tools) for node in unit.nodes]
+    for nodes in (own, members):
+        origins = [(node, found) for node, found in facts_of(nodes, Field.CONVERSATION) if found.value not in responses]
+        if origins:
+            (common, _), *_ = Counter(found.value for _, found in origins).most_common(1)
+            notes.source("conversation_id", *next(origin for origin in origins if origin[1].value == common))
+            return str(common)
+    return None
+
+
+def tokens(main: Scope, which: Field, notes: Notes) -> int | None:
+    """The sum over all model calls of the tree; the agent span's own figure only where no call has one."""
+    total: int | None = None
+    answered: set[str] = set()
+    for scope in main.all():
+        for unit in scope.models:
+            found = _usage(unit, which)
+            identifier = value(unit.node.facts, Field.RESPONSE_ID)
+            if found is None or (identifier and identifier in answered):
+                continue
+            if identifier:
+                answered.add(identifier)
+            total = (total or 0) + found
+    if total is not None:
+        return total
+    result: int | None = first(which.value, facts_of(main.chain, which), notes)
+    return result
+
+
+def _usage(unit: Unit, which: Field) -> int | None:
+    """A call's tokens: the standing span's, else the sum over the spans inside it (tries of one call)."""
+    own = value(unit.node.facts, which)
+    if own is not None:
+        return int(own)
+    counts = [count for node in unit.copies if (count := value(node.facts, which)) is not None]
+    return sum(counts) if counts else None
+
+
+def history_of(split: Given) -> tuple[Message, ...]:
+    """What the run was given before its user input."""
+    return split.history
