@@ -86,50 +86,66 @@ class LabelSet:
         """Its times, as folding wants them."""
         return Seen(self.created, self.updated)
 
-    def add(self, sibling: str, value: float) -> None:
-        """Add to a sibling's value."""
-        self.values[sibling] = self.values.get(sibling, 0.0) + value
-
     def point_to(self, exemplar: Exemplar | None) -> None:
         """Take an exemplar if it is the newer one."""
         if exemplar is not None and (self.exemplar is None or exemplar.time > self.exemplar.time):
             self.exemplar = exemplar
 
+    def merged(self, other: LabelSet | None) -> LabelSet:
+        """Both label sets as one."""
+        if other is None:
+            return self
+        values = dict(other.values)
+        for sibling, value in self.values.items():
+            values[sibling] = values.get(sibling, 0.0) + value
+        found = LabelSet(min(self.created, other.created), max(self.updated, other.updated), values, other.exemplar)
+        found.point_to(self.exemplar)
+        return found
 
-class KeyReader:
-    """Label values of tallies as cleaned keys, remembered by the values as stored."""
 
-    def __init__(self, limit: int = 200_000) -> None:
-        self._known: dict[Key, Key] = {}
+class LabelReader:
+    """Reads the labels of one metric's tallies as cleaned key and sibling.
+
+    Remembered by the mapping itself: a store hands out the same one for the same labels at every scrape.
+    """
+
+    def __init__(self, layout: Layout, limit: int = 100_000) -> None:
+        self._layout = layout
         self._limit = limit
+        self._known: dict[int, tuple[Mapping[str, str], Key, str]] = {}
 
-    def key(self, labels: Mapping[str, str], names: tuple[str, ...]) -> Key:
-        """The cleaned values of those labels; one that is not there is the empty text."""
-        try:
-            raw = tuple([labels[name] for name in names])
-        except KeyError:
-            raw = tuple([labels.get(name, "") for name in names])
-        key = self._known.get(raw)
-        if key is None:
-            if len(self._known) >= self._limit:
-                self._known.clear()
-            key = self._known[raw] = tuple(clean(value) for value in raw)
-        return key
+    def read(self, labels: Mapping[str, str]) -> tuple[Mapping[str, str], Key, str]:
+        """The labels, their key and the sibling that they name."""
+        known = self._known.get(id(labels))
+        if known is not None and known[0] is labels:
+            return known
+        if len(self._known) >= self._limit:
+            self._known.clear()
+        key = tuple(clean(labels.get(name, "")) for name in self._layout.names)
+        known = self._known[id(labels)] = (labels, key, self._sibling(labels))
+        return known
+
+    def _sibling(self, labels: Mapping[str, str]) -> str:
+        layout = self._layout
+        if layout.varying is None:
+            return ""
+        sibling = labels.get(layout.varying, SUM if layout.histogram else "")
+        return sibling if sibling in layout.siblings or not layout.histogram else "+Inf"
 
 
-def label_sets(layout: Layout, tallies: Iterable[Tally], keys: KeyReader) -> dict[Key, LabelSet]:
+def label_sets(tallies: Iterable[Tally], reader: LabelReader) -> dict[Key, LabelSet]:
     """Tallies by label set. Values that cleaning made equal are added up, so that no series stands on the page twice."""
     sets: dict[Key, LabelSet] = {}
-    total = layout.tallies[1] if layout.histogram else None
     for tally in tallies:
-        key = keys.key(tally.labels, layout.names)
+        _, key, sibling = reader.read(tally.labels)
         found = sets.get(key)
         if found is None:
             found = sets[key] = LabelSet(tally.created_at, tally.updated_at)
-        found.created = min(found.created, tally.created_at)
-        found.updated = max(found.updated, tally.updated_at)
-        sibling = SUM if tally.metric == total else tally.labels.get(layout.varying, "") if layout.varying else ""
-        found.add(sibling if sibling in layout.siblings or not layout.histogram else "+Inf", tally.value)
+        elif tally.created_at < found.created:
+            found.created = tally.created_at
+        if tally.updated_at > found.updated:
+            found.updated = tally.updated_at
+        found.values[sibling] = found.values.get(sibling, 0.0) + tally.value
         if tally.exemplar is not None and is_trace_id(tally.exemplar[0]):
             found.point_to(Exemplar(*tally.exemplar))
     return sets
@@ -156,23 +172,21 @@ Before = Callable[[Key, str], float]
 """What a label set's sibling had shown before it was folded: that part is history and no part of `other`."""
 
 
-def shown(sets: Mapping[Key, LabelSet], ageing: Ageing, folding: Folding | None, before: Before) -> dict[Key, LabelSet]:
+def shown(sets: Mapping[Key, LabelSet], ageing: Ageing, folding: Folding, before: Before) -> dict[Key, LabelSet]:
     """What stands on the page. Members of `other` count in it for good: it never goes back."""
     page: dict[Key, LabelSet] = {}
+    folded: list[tuple[Key, LabelSet]] = []
     for key, found in sets.items():
-        target = folding.shown_as[key] if folding else key
-        on_page = page.get(target)
-        if on_page is None:
-            on_page = page[target] = LabelSet(found.created, found.updated)
-        on_page.created = min(on_page.created, found.created)
-        on_page.updated = max(on_page.updated, found.updated)
-        young, folded = folding is not None and ageing.young(found), target != key
-        for sibling, value in found.values.items():
-            counted = value - before(key, sibling) if folded else value
-            on_page.add(sibling, 0.0 if young else max(0.0, counted))
-        if not young:
-            on_page.point_to(found.exemplar)
-    return page if folding is None else {key: found for key, found in page.items() if not ageing.gone(found)}
+        target = folding.shown_as[key]
+        now = found if not ageing.young(found) else LabelSet(found.created, found.updated)
+        if target == key:
+            page[key] = now
+        else:
+            values = {sibling: max(0.0, value - before(key, sibling)) for sibling, value in now.values.items()}
+            folded.append((target, LabelSet(now.created, now.updated, values, now.exemplar)))
+    for target, member in folded:
+        page[target] = member.merged(page.get(target))
+    return {key: found for key, found in page.items() if not ageing.gone(found)}
 
 
 def by_metric(tallies: Sequence[Tally]) -> Mapping[str, list[Tally]]:

@@ -58,7 +58,9 @@ def newest_versions(first_seen: Mapping[tuple[str, str], float], keep: int) -> f
     for (agent, version), created in first_seen.items():
         by_agent[agent].append((created, version))
     return frozenset(
-        (agent, version) for agent, versions in by_agent.items() for _, version in heapq.nlargest(keep, versions)
+        (agent, version)
+        for agent, versions in by_agent.items()
+        for _, version in (versions if len(versions) <= keep else heapq.nlargest(keep, versions))
     )
 
 
@@ -104,9 +106,9 @@ def fold(
     """Where each label set is shown. `capacity` is the number of label sets that the page has room for, `other` included."""
     by_version = {key: _fold_version(key, places, versions) for key in sets}
     merged = _merge(sets, by_version)
-    others = {places.without_agent(key) for key in merged}
     full = len(merged) > capacity
-    alone = admitted(merged, max(0, capacity - len(others)) if full else capacity, expire_after)
+    taken = len({places.without_agent(key) for key in merged}) if full else 0
+    alone = admitted(merged, max(0, capacity - taken), expire_after)
     shown = {key: step if step in alone else places.without_agent(key) for key, step in by_version.items()}
     return Folding(shown, places, versions, full)
 

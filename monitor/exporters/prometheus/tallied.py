@@ -15,7 +15,7 @@ from monitor.exporters.prometheus.counted import (
     LAYOUTS,
     SUM,
     Ageing,
-    KeyReader,
+    LabelReader,
     LabelSet,
     Layout,
     by_metric,
@@ -63,7 +63,7 @@ class TalliedFamilies:
     def __init__(self, settings: Metrics, record: Record) -> None:
         self._settings = settings
         self._record = record
-        self._keys = KeyReader()
+        self._readers = {name: LabelReader(layout) for name, layout in LAYOUTS.items()}
         self._alone: dict[str, Sets] = {}
         self._history: dict[tuple[str, Key, str], float] = {}
 
@@ -72,7 +72,7 @@ class TalliedFamilies:
         grouped = by_metric(tallies)
         self._read_history(tallies)
         sets = {
-            name: _watched_only(layout, label_sets(layout, grouped.get(name, ()), self._keys), watched)
+            name: _watched_only(layout, label_sets(grouped.get(name, ()), self._readers[name]), watched)
             for name, layout in LAYOUTS.items()
         }
         _expect(sets, watched, now)
@@ -103,10 +103,9 @@ class TalliedFamilies:
         layout = LAYOUTS[name]
         if folding is not None:
             self._note_folded(name, sets, folding)
-        page = shown(sets, ageing, folding, lambda key, sibling: self._history.get((name, key, sibling), 0.0))
-        if folding is not None:
-            self._alone[name] = page
-        return Family(name, layout.names, tuple(_rows(layout, page)), _LINES[name])
+            sets = shown(sets, ageing, folding, lambda key, sibling: self._history.get((name, key, sibling), 0.0))
+            self._alone[name] = sets
+        return Family(name, layout.names, tuple(_rows(layout, sets)), _LINES[name])
 
     def _note_folded(self, name: str, sets: Sets, folding: Folding) -> None:
         """What label sets had shown alone that no longer stand alone becomes history."""
@@ -129,7 +128,7 @@ class TalliedFamilies:
     def _read_history(self, tallies: Sequence[Tally]) -> None:
         for tally in tallies:
             if tally.metric == TallyName.FOLDED and (name := tally.labels.get("metric", "")) in LAYOUTS:
-                key = self._keys.key(tally.labels, LAYOUTS[name].names)
+                _, key, _ = self._readers[name].read(tally.labels)
                 self._history[name, key, tally.labels.get("sibling", "")] = tally.value
 
 
