@@ -95,14 +95,12 @@ def test_queues(store: FigureStore) -> None:
 
 
 def test_last_success(store: FigureStore) -> None:
-    """The time of the last run that was done stands there, no time before the first, and failed runs do not move it."""
+    """The time of the last run that was done stands there, no time before the first, and none of a monitor that is gone."""
     exporter = Exporter(store, watched("tone"))
     assert exporter.values("run_last_success_timestamp_seconds", "monitor") == {}
-    store.count(TallyName.RUNS, monitor="m", outcome="done")
-    done = store.clock.now()
-    store.clock.advance(60)
-    store.count(TallyName.RUNS, monitor="m", outcome="failed")
-    assert exporter.values("run_last_success_timestamp_seconds", "monitor") == {"m": done}
+    for monitor in ("m", "gone"):
+        store.count(TallyName.RUN_LAST_SUCCESS, 1_700_000_123.5, monitor=monitor)
+    assert exporter.values("run_last_success_timestamp_seconds", "monitor") == {"m": 1_700_000_123.5}
 
 
 def test_what_is_in_force(store: FigureStore) -> None:

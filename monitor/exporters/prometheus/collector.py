@@ -93,12 +93,13 @@ class StoreCollector:
     def _stored(self) -> list[Family]:
         store, now = self._sources.store, self._sources.clock.now()
         watched = tuple(self._sources.watched())
-        tallied = self._tallied.families(store.tallies(), watched, now)
+        tallies = store.tallies()
+        tallied = self._tallied.families(tallies, watched, now)
         return [
             *tallied.families,
             *pass_rate_families(self._sources.passrates.figures(), tallied.verdicts),
             *queue_families(watched, store.pending(now), now),
-            last_success_family(watched, tallied.runs),
+            last_success_family(watched, tallies),
             *configured_families(watched),
         ]
 

@@ -8,6 +8,7 @@ from monitor.exporters.prometheus.families import PASS_RATE_LABELS, PASS_RATE_ME
 from monitor.exporters.prometheus.folding import Folding
 from monitor.exporters.prometheus.labels import clean, usable_name
 from monitor.model.run import PendingCount, Tally
+from monitor.model.tallies import TallyName
 from monitor.model.watched import WatchedMonitor
 from monitor.passrates import Group, MonitorFigures, PassRate, pass_rates
 
@@ -58,14 +59,13 @@ def queue_families(watched: Sequence[WatchedMonitor], pending: Iterable[PendingC
     ]
 
 
-def last_success_family(watched: Sequence[WatchedMonitor], runs: Iterable[Tally]) -> Family:
+def last_success_family(watched: Sequence[WatchedMonitor], tallies: Iterable[Tally]) -> Family:
     """When each monitor's last run was done; no series before the first."""
     names = {monitor.name for monitor in watched}
     times: dict[tuple[str, ...], float] = {}
-    for tally in runs:
-        name = tally.labels.get("monitor", "")
-        if name in names and tally.labels.get("outcome") == "done" and tally.value > 0:
-            times[(clean(name),)] = tally.updated_at
+    for tally in tallies:
+        if tally.metric == TallyName.RUN_LAST_SUCCESS and (name := tally.labels.get("monitor", "")) in names:
+            times[(clean(name),)] = tally.value
     return _gauges("run_last_success_timestamp_seconds", ("monitor",), times)
 
 

@@ -50,11 +50,10 @@ _LINES = {
 
 
 class Tallied(NamedTuple):
-    """What tallies show: families, where label sets of verdicts stand, and the tallies of runs as they are."""
+    """What tallies show: families, and where label sets of verdicts stand."""
 
     families: list[Family]
     verdicts: Folding
-    runs: Sequence[Tally]
 
 
 class TalliedFamilies:
@@ -79,7 +78,7 @@ class TalliedFamilies:
         foldings = self._foldings(sets, watched)
         ageing = Ageing(now, self._settings.zero_for, self._settings.expire_after)
         families = [self._family(name, found, foldings.get(name), ageing) for name, found in sets.items()]
-        return Tallied([*families, _folded(foldings)], foldings["verdicts"], grouped.get("runs", ()))
+        return Tallied([*families, _folded(foldings)], foldings["verdicts"])
 
     def _foldings(self, sets: Mapping[str, Sets], watched: Sequence[WatchedMonitor]) -> dict[str, Folding]:
         seen = {name: {key: found.seen for key, found in sets[name].items()} for name in _PLACES}
