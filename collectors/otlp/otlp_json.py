@@ -66,13 +66,13 @@ def convert(document: Any, signal: Signal) -> Converted:
     out, writer = schema.SplitRequest(), _Writer()
     try:
         for r, resource in enumerate(_list_at(document, resources_key, "")):
-            place = f"{resources_key}[{r}]"
-            target = out.resources.add()
-            target.resource.append(writer.part(schema.Resource, resource, "resource", place))
-            for s, scope in enumerate(_list_at(resource, scopes_key, place)):
+            target, place = out.resources.add(), f"{resources_key}[{r}]"
+            scopes = _list_at(resource, scopes_key, place)
+            writer.surroundings(target, resource, "resource", schema.Resource, place)
+            for s, scope in enumerate(scopes):
                 inner, here = target.scopes.add(), f"{place}.{scopes_key}[{s}]"
-                inner.scope.append(writer.part(schema.Scope, scope, "scope", here))
                 items = _list_at(scope, items_key, here)
+                writer.surroundings(inner, scope, "scope", schema.Scope, here)
                 inner.items.extend(
                     [writer.item(kind, item, f"{here}.{items_key}[{n}]") for n, item in enumerate(items)]
                 )
@@ -102,15 +102,16 @@ class _Writer:
         self.repaired = 0
         self.message = ""
 
-    def part(self, kind: Any, parent: dict[str, Any], key: str, place: str) -> bytes:
-        """A resource or scope as bytes; raises Misfit."""
-        given = parent.get(key)
-        if given is None:
-            return b""
-        try:
-            return self._written(kind, given)
-        except Misfit as misfit:
-            raise misfit.under(f"{place}.{key}") from None
+    def surroundings(self, target: Any, given: dict[str, Any], key: str, kind: Any, place: str) -> None:
+        """The resource or scope that items stand under, and the URL of its schema; raises Misfit."""
+        if given.get(key) is not None:
+            try:
+                getattr(target, key).append(self._written(kind, given[key]))
+            except Misfit as misfit:
+                raise misfit.under(f"{place}.{key}") from None
+        url = given.get("schemaUrl")
+        if isinstance(url, str):
+            target.schema_url = self.text(url)
 
     def item(self, kind: Any, given: Any, place: str) -> bytes:
         """A span or log record as bytes; one that is wrong as bytes that are none."""
@@ -160,7 +161,7 @@ class _Writer:
 
     def _put_one(self, message: Any, field: Field, value: Any, depth: int) -> None:
         if field.nested is not None:
-            setattr(message, field.name, self._nested(field.nested, value, depth + 1))
+            self._put_nested(message, field, value, depth + 1)
         elif field.is_message:
             inner = getattr(message, field.name)
             inner.SetInParent()
@@ -185,15 +186,14 @@ class _Writer:
         message.value.string_value = self.text(text)
         return True
 
-    def _nested(self, kind: Any, value: Any, depth: int) -> bytes:
-        """The inside of an array or map as bytes; empty where it is nested too deep."""
-        message = kind()
+    def _put_nested(self, message: Any, field: Field, value: Any, depth: int) -> None:
+        """The inside of an array or map as bytes; nothing where it is nested too deep."""
         if depth > MAX_DEPTH:
             self.repaired += 1
-        else:
-            self._fill(message, value, depth)
-        written: bytes = message.SerializeToString()
-        return written
+            return
+        inner = field.nested()
+        self._fill(inner, value, depth)
+        setattr(message, field.name, inner.SerializeToString())
 
     def _scalar(self, field: Field, value: Any) -> Any:
         return self.text(value) if field.convert is None else field.convert(value)

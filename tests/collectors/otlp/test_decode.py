@@ -4,13 +4,13 @@ import math
 from typing import Any
 
 import pytest
+from opentelemetry.proto.common.v1.common_pb2 import KeyValue
+from opentelemetry.proto.trace.v1 import trace_pb2
+
 from collectors.otlp.decode import MAX_DEPTH
 from collectors.otlp.request import decode
 from collectors.sink import MalformedRequest, Signal
 from collectors.span import LogRecord, Resource, Scope, Span, SpanEvent, SpanLink, StatusCode
-from opentelemetry.proto.common.v1.common_pb2 import KeyValue
-from opentelemetry.proto.trace.v1 import trace_pb2
-
 from tests.collectors.otlp.build import SPAN, TRACE, any_value, field, frame, logs, pairs, record, span, traces
 
 T, L = Signal.TRACES, Signal.LOGS
@@ -48,19 +48,11 @@ def test_every_field_of_a_span_is_read() -> None:
 def test_every_field_of_a_log_record_is_read() -> None:
     """All that a log record carries comes out as plain values."""
     made = record(event_name="gen_ai.choice", severity_number=9, body=any_value({"index": 0}), attributes={"a": "b"})
-    assert decode(logs(made, scope="lib"), L).logs == [
-        LogRecord(
-            "0102030405060708090a0b0c0d0e0f10",
-            "0102030405060708",
-            "gen_ai.choice",
-            1_500,
-            9,
-            {"index": 0},
-            {"a": "b"},
-            Resource(),
-            Scope("lib"),
-        )  # fmt: skip
-    ]
+    expected = LogRecord(
+        "0102030405060708090a0b0c0d0e0f10", "0102030405060708", "gen_ai.choice", 1_500, 9, {"index": 0}, {"a": "b"},
+        Resource(), Scope("lib"),
+    )  # fmt: skip
+    assert decode(logs(made, scope="lib"), L).logs == [expected]
 
 
 def test_defaults_are_protobufs() -> None:

@@ -1,10 +1,10 @@
 from __future__ import annotations
 
 import pytest
-from collectors.otlp.request import Item, select, split
-from collectors.sink import MalformedRequest, RejectReason, Signal
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
+from collectors.otlp.request import Item, select, split
+from collectors.sink import MalformedRequest, RejectReason, Signal
 from tests.collectors.otlp.build import SPAN, TRACE, field, frame, logs, record, span, traces
 
 T, L = Signal.TRACES, Signal.LOGS
