@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable, Collection, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
-from enum import Enum, auto
 from pathlib import Path
 from queue import Empty, SimpleQueue
 
@@ -45,11 +44,12 @@ class _Request:
     future: Future[JournalPosition]
 
 
-class _Order(Enum):
-    """What the committer is told besides frames."""
+@dataclass(frozen=True, slots=True)
+class _Order:
+    """What the committer is told besides frames: to begin a fresh segment, or to stop."""
 
-    ROTATE = auto()
-    STOP = auto()
+    stop: bool
+    future: Future[None]
 
 
 class Journal:
@@ -116,7 +116,7 @@ class Journal:
             if self._closed:
                 return
             self._closed = True
-            self._queue.put(_Order.STOP)
+            self._queue.put(_Order(True, Future()))
         self._committer.join()
         self._writer.close()
         self._segments.close()
@@ -155,21 +155,29 @@ class Journal:
         if filled + length > self.max_bytes and not over_limit:
             raise Overloaded(f"the journal is full of unsettled data: {filled} of {self.max_bytes} bytes", 3.0)
 
-    def rotate(self) -> None:
-        """Ask for a fresh segment, so that the present one can be trimmed. Nothing happens while it is empty."""
-        self._queue.put(_Order.ROTATE)
+    def rotate(self) -> Future[None]:
+        """Ask for a fresh segment, so that the present one can be trimmed. Nothing happens while that is empty, or when it cannot be made."""
+        order = _Order(False, Future())
+        with self._mutex:
+            if self._closed:
+                order.future.set_result(None)
+            else:
+                self._queue.put(order)
+        return order.future
 
     # -- the committer ---------------------------------------------------------------------------------------------
     def _run(self) -> None:
         order = None
-        while order is not _Order.STOP:
+        while order is None or not order.stop:
             batch, order = self._gather()
             if batch:
                 self._commit(batch)
             elif order is None:
                 self._attempt(self._probe)
-            if order is _Order.ROTATE and not self._writer.empty:
-                self._attempt(self._rotate)
+            if order is not None:
+                if not order.stop and not self._writer.empty:
+                    self._attempt(self._rotate)
+                order.future.set_result(None)
 
     def _gather(self) -> tuple[list[_Request], _Order | None]:
         """All requests that wait (up to a size), and the order that came behind them. Both empty: time to probe after a fault."""

@@ -1,0 +1,256 @@
+"""The index of open traces: which traces have not settled, when each is to be looked at next, and which segments they need.
+
+It holds no closed trace: whether an earlier settlement exists is asked of the store once, for traces that look incomplete.
+"""
+
+from __future__ import annotations
+
+import heapq
+import threading
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from collectors.otlp.request import Item
+from collectors.sink import Signal
+from monitor.intake.opentrace import OpenTrace, Place, record
+from monitor.intake.settling import SettlingRules, due
+from monitor.model.invocation import SettledBy
+from monitor.model.run import JournalPosition
+
+MAX_OPEN_ITEMS = 2_000_000
+"""Open spans and log records past which nothing more is taken: about 0.2 GB in traces of 8 spans."""
+
+_TRACE_COST = 16  # what an open trace costs besides its items, in items
+_CHECKS_AT_ONCE = 1000  # the lock is not held for longer than this many traces
+
+
+@dataclass(frozen=True, slots=True)
+class Arrival:
+    """Items of one frame as they are noted: ordinals with their items, all of the same signal."""
+
+    position: JournalPosition
+    signal: Signal
+    collector: str
+    received_at: float
+    kept_below: float
+    items: Sequence[tuple[int, Item]]
+
+
+@dataclass(frozen=True, slots=True)
+class Taken:
+    """A trace that is being settled: out of the index, but its segments are still needed."""
+
+    trace_id: bytes
+    trace: OpenTrace
+    settled_by: SettledBy
+
+
+@dataclass(frozen=True, slots=True)
+class DueTraces:
+    """Traces that settle now, and incomplete ones of which the store may know an earlier settlement. `more`: there are others due."""
+
+    taken: tuple[Taken, ...] = ()
+    unknown: tuple[bytes, ...] = ()
+    more: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Survivor:
+    """An item of an open trace in an old segment: which trace, which of its items, and the ordinal in the frame."""
+
+    trace_id: bytes
+    index: int
+    ordinal: int
+
+
+class Index:
+    """All open traces. Thread-safe; `note` is called in journal order, taking and giving back by one settler."""
+
+    def __init__(self, rules: SettlingRules, max_open_items: int = MAX_OPEN_ITEMS) -> None:
+        self.rules = rules
+        self._max_open_items = max_open_items
+        self._mutex = threading.Lock()
+        self._traces: dict[bytes, OpenTrace] = {}
+        self._queue: list[tuple[float, bytes]] = []
+        self._live: Counter[int] = Counter()
+        self._open: Counter[str] = Counter()
+        self._items = 0
+
+    def configure(self, rules: SettlingRules, now: float) -> None:
+        """Other rules hold from now on, for traces that are open as well."""
+        with self._mutex:
+            self.rules = rules
+            for trace_id, trace in self._traces.items():
+                self._look(trace_id, trace, now)
+
+    # -- arrivals ----------------------------------------------------------------------------------------------------
+    def note(self, arrival: Arrival) -> None:
+        """The items of a durable frame. All items of a trace in it are noted at once."""
+        groups: dict[bytes, list[tuple[int, Item]]] = {}
+        for ordinal, item in arrival.items:
+            groups.setdefault(item.trace_id, []).append((ordinal, item))
+        with self._mutex:
+            for trace_id, items in groups.items():
+                self._note_trace(trace_id, items, arrival)
+            self._live[arrival.position.segment] += len(arrival.items)
+            self._items += len(arrival.items)
+
+    def _note_trace(self, trace_id: bytes, items: Sequence[tuple[int, Item]], arrival: Arrival) -> None:
+        trace = self._traces.get(trace_id)
+        if trace is None:
+            trace = self._traces[trace_id] = OpenTrace(arrival.collector, arrival.received_at, arrival.kept_below)
+            self._open[trace.collector] += 1
+        segment, offset = arrival.position.segment, arrival.position.offset
+        records = [record(item, arrival.signal, Place(segment, offset, ordinal)) for ordinal, item in items]
+        trace.add(records, arrival.received_at, arrival.kept_below, any(item.end_marker for _, item in items))
+        at_once = trace.end_marker or trace.item_count > self.rules.max_spans
+        self._look(trace_id, trace, arrival.received_at + (0.0 if at_once else self.rules.settle_after))
+
+    def _look(self, trace_id: bytes, trace: OpenTrace, at: float) -> None:
+        """Look at the trace at that time, unless it is looked at before."""
+        if not trace.check_at or at < trace.check_at:
+            trace.check_at = at
+            heapq.heappush(self._queue, (at, trace_id))
+
+    def __contains__(self, trace_id: bytes) -> bool:
+        return trace_id in self._traces
+
+    @property
+    def full(self) -> bool:
+        """Whether so much is open that nothing more may be taken."""
+        return self._items + _TRACE_COST * len(self._traces) >= self._max_open_items
+
+    # -- settling -----------------------------------------------------------------------------------------------------
+    def take_due(self, now: float, listening_since: float, limit: int) -> DueTraces:
+        """Take out up to `limit` traces that are to settle. Each must come back by `finish` or `give_back`."""
+        taken: list[Taken] = []
+        unknown: list[bytes] = []
+        more = True
+        while more and len(taken) < limit:
+            with self._mutex:
+                more = self._check_some(now, listening_since, limit, taken, unknown)
+        return DueTraces(tuple(taken), tuple(unknown), more)
+
+    def _check_some(
+        self, now: float, listening_since: float, limit: int, taken: list[Taken], unknown: list[bytes]
+    ) -> bool:
+        for _ in range(_CHECKS_AT_ONCE):
+            if not self._queue or self._queue[0][0] > now:
+                return False
+            if len(taken) >= limit:
+                return True
+            at, trace_id = heapq.heappop(self._queue)
+            trace = self._traces.get(trace_id)
+            if trace is None or trace.check_at != at:
+                continue  # settled meanwhile, or looked at sooner than this
+            self._check(trace_id, trace, now, listening_since, taken, unknown)
+        return True
+
+    def _check(
+        self,
+        trace_id: bytes,
+        trace: OpenTrace,
+        now: float,
+        listening_since: float,
+        taken: list[Taken],
+        unknown: list[bytes],
+    ) -> None:
+        trace.check_at = 0.0
+        state = trace.state(self.rules.max_spans)
+        settles = due(state, self.rules, listening_since)
+        if settles.at <= now:
+            del self._traces[trace_id]
+            self._open[trace.collector] -= 1
+            taken.append(Taken(trace_id, trace, settles.by))
+            return
+        quiet_at = max(state.last_received, listening_since) + self.rules.settle_after
+        if quiet_at > now:
+            self._look(trace_id, trace, min(quiet_at, settles.at))
+            return
+        if not trace.looked_up:
+            unknown.append(trace_id)
+        self._look(trace_id, trace, settles.at)
+
+    def mark(self, trace_ids: Iterable[bytes], settled_before: Collection[bytes], now: float) -> None:
+        """What the store said of incomplete traces: those in `settled_before` are late data, which need not wait for a root."""
+        with self._mutex:
+            for trace_id in trace_ids:
+                trace = self._traces.get(trace_id)
+                if trace is None:
+                    continue
+                trace.looked_up = True
+                trace.settled_before = trace_id in settled_before
+                if trace.settled_before:
+                    self._look(trace_id, trace, now)
+
+    def finish(self, taken: Iterable[Taken]) -> None:
+        """The settlement of those traces is stored, or there is nothing to store: their bytes are needed no more."""
+        with self._mutex:
+            for one in taken:
+                self._live.subtract(one.trace.segments)
+                self._items -= one.trace.item_count
+            self._live = +self._live
+
+    def give_back(self, taken: Iterable[Taken], retry_at: float) -> None:
+        """The settlement could not be stored: the traces are open again, joined with what came meanwhile."""
+        with self._mutex:
+            for one in taken:
+                meanwhile = self._traces.pop(one.trace_id, None)
+                if meanwhile is not None:
+                    self._open[meanwhile.collector] -= 1
+                    one.trace.join(meanwhile)
+                self._traces[one.trace_id] = one.trace
+                self._open[one.trace.collector] += 1
+                self._look(one.trace_id, one.trace, retry_at)
+
+    # -- the journal's needs ---------------------------------------------------------------------------------------------
+    @property
+    def live_segments(self) -> set[int]:
+        """Segments that hold an item of a trace that is open or being settled."""
+        with self._mutex:
+            return {segment for segment, count in self._live.items() if count > 0}
+
+    def survivors(self, segment: int) -> dict[int, list[Survivor]]:
+        """The items of open traces in a closed segment, by the offset of their frame. Only while nothing is being settled."""
+        with self._mutex:
+            traces = list(self._traces.items())
+        found: dict[int, list[Survivor]] = {}
+        for trace_id, trace in traces:
+            for index, place in trace.places_in(segment):
+                found.setdefault(place.offset, []).append(Survivor(trace_id, index, place.ordinal))
+        return dict(sorted(found.items()))
+
+    def move(
+        self, survivors: Sequence[Survivor], old: int, position: JournalPosition, ordinals: Mapping[int, int]
+    ) -> None:
+        """Items of one frame of segment `old` lie at a new position, with new ordinals."""
+        with self._mutex:
+            for survivor in survivors:
+                place = Place(position.segment, position.offset, ordinals[survivor.ordinal])
+                self._traces[survivor.trace_id].move(survivor.index, place)
+            self._live[old] -= len(survivors)
+            self._live[position.segment] += len(survivors)
+
+    # -- figures -----------------------------------------------------------------------------------------------------------
+    @property
+    def open_traces(self) -> Counter[str]:
+        """Open traces by collector."""
+        with self._mutex:
+            return Counter(self._open)
+
+    @property
+    def open_items(self) -> int:
+        """Spans and log records of open traces."""
+        return self._items
+
+    def last_data_of_oldest(self) -> dict[str, float]:
+        """By collector: when the oldest open trace last got data, seconds since 1970-01-01Z."""
+        with self._mutex:
+            wanted = {collector for collector, count in self._open.items() if count > 0}
+            found: dict[str, float] = {}
+            for trace in self._traces.values():
+                if len(found) == len(wanted):
+                    break
+                found.setdefault(trace.collector, trace.last_received)
+            return found

@@ -1,0 +1,98 @@
+"""The spans and log records of a trace, read back from the journal and decoded."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from collectors.otlp.request import Decoded, decode, select
+from collectors.sink import MalformedRequest, Signal
+from monitor.intake.faults import FrameUnreadable
+from monitor.intake.frames import Frame
+from monitor.intake.journal import Journal
+from monitor.intake.opentrace import OpenTrace
+from monitor.intake.privacy import Dropped, scrub
+from monitor.model.run import JournalPosition
+
+logger = logging.getLogger(__name__)
+
+CACHE_BYTES = 32 * 1024**2
+
+
+class FrameCache:
+    """The frames read last, up to a number of body bytes: a frame that holds many traces is read once. Not thread-safe."""
+
+    def __init__(self, journal: Journal, max_bytes: int = CACHE_BYTES) -> None:
+        self._journal = journal
+        self._max_bytes = max_bytes
+        self._frames: OrderedDict[JournalPosition, Frame] = OrderedDict()
+        self._bytes = 0
+
+    def read(self, position: JournalPosition) -> Frame:
+        """The frame at a position. Raises FrameUnreadable."""
+        frame = self._frames.get(position)
+        if frame is not None:
+            self._frames.move_to_end(position)
+            return frame
+        frame = self._journal.read(position)
+        self._frames[position] = frame
+        self._bytes += len(frame.body)
+        while self._bytes > self._max_bytes and len(self._frames) > 1:
+            self._bytes -= len(self._frames.popitem(last=False)[1].body)
+        return frame
+
+    def clear(self) -> None:
+        """Forget all frames."""
+        self._frames.clear()
+        self._bytes = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What one settlement works on: the trace's export requests, decoded, without dropped attributes.
+
+    `consumed` is the position behind the last frame read. `lost` counts items whose frame could not be read.
+    """
+
+    traces: bytes
+    logs: bytes
+    spans: Decoded
+    records: Decoded
+    consumed: JournalPosition
+    lost: int = 0
+
+    @property
+    def repaired(self) -> int:
+        """Values that were not valid Unicode or were nested too deep."""
+        return self.spans.repaired + self.records.repaired
+
+
+def decoded(traces: bytes, logs: bytes, consumed: JournalPosition, lost: int = 0) -> Material:
+    """Two export requests as material."""
+    return Material(traces, logs, decode(traces, Signal.TRACES), decode(logs, Signal.LOGS), consumed, lost)
+
+
+def load(
+    trace: OpenTrace, frames: FrameCache, dropped: Dropped | None, after: JournalPosition | None
+) -> Material | None:
+    """Read a trace back; None when all of it lies before `after`, where an earlier settlement has read already."""
+    places = trace.frames()
+    if after is not None:
+        places = {position: ordinals for position, ordinals in places.items() if not position < after}
+    if not places:
+        return None
+    parts: dict[Signal, list[bytes]] = {Signal.TRACES: [], Signal.LOGS: []}
+    lost = 0
+    for position, ordinals in places.items():
+        try:
+            frame = frames.read(position)
+            part = select(frame.body, frame.signal, ordinals)
+        except (FrameUnreadable, MalformedRequest) as error:
+            logger.error("%d items of a trace are lost: %s", len(ordinals), error)
+            lost += len(ordinals)
+            continue
+        parts[frame.signal].append(part if dropped is None else scrub(part, frame.signal, dropped))
+    last = max(places, key=lambda position: (position.segment, position.offset))
+    behind = JournalPosition(last.segment, last.offset + 1)
+    return decoded(b"".join(parts[Signal.TRACES]), b"".join(parts[Signal.LOGS]), behind, lost)

@@ -1,0 +1,113 @@
+"""One open trace in memory: ids, times and where its bytes lie, packed to a few dozen bytes an item."""
+
+from __future__ import annotations
+
+import struct
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from collectors.otlp.request import Item
+from collectors.sink import Signal
+from monitor.intake.settling import SpanHead, TraceState, is_complete
+from monitor.model.run import JournalPosition
+
+RECORD = struct.Struct("<8s8sIIIB")
+"""Span id, parent span id (zeros: none), journal segment, offset of the frame, ordinal in it, flags."""
+_ENDED, _LOG = 1, 2
+_SEGMENT_AT = 16  # segment, offset and ordinal lie together
+_PLACE = struct.Struct("<III")
+
+
+class Place(NamedTuple):
+    """Where an item of a trace lies: its frame, and its ordinal in the frame's request."""
+
+    segment: int
+    offset: int
+    ordinal: int
+
+
+def record(item: Item, signal: Signal, place: Place) -> bytes:
+    """An item as it is kept in memory."""
+    ended = item.end > 0 and item.end >= item.start
+    flags = _LOG if signal is Signal.LOGS else _ENDED if ended else 0
+    return RECORD.pack(item.span_id, item.parent_span_id, *place, flags)
+
+
+class OpenTrace:
+    """What is known of a trace that has not settled. Times are seconds since 1970-01-01Z; not thread-safe."""
+
+    __slots__ = (
+        "_complete", "check_at", "collector", "end_marker", "first_received", "kept_below", "last_received", "looked_up", "records",
+        "settled_before",
+    )  # fmt: skip
+
+    def __init__(self, collector: str, received_at: float, kept_below: float) -> None:
+        self.collector = collector
+        self.first_received = received_at
+        self.last_received = received_at
+        self.kept_below = kept_below
+        self.records = bytearray()
+        self.end_marker = False
+        self.looked_up = False  # whether the store was asked for an earlier settlement
+        self.settled_before = False
+        self.check_at = 0.0
+        self._complete: bool | None = None
+
+    def add(self, records: Sequence[bytes], received_at: float, kept_below: float, end_marker: bool) -> None:
+        """More items of the trace, all of one frame."""
+        self.records += b"".join(records)
+        self.last_received = max(self.last_received, received_at)
+        self.kept_below = min(self.kept_below, kept_below)
+        self.end_marker = self.end_marker or end_marker
+        self._complete = None
+
+    def join(self, other: OpenTrace) -> None:
+        """The items of the same trace that came meanwhile, behind those here."""
+        self.add([bytes(other.records)], other.last_received, other.kept_below, other.end_marker)
+
+    @property
+    def item_count(self) -> int:
+        """Spans and log records, every copy counted."""
+        return len(self.records) // RECORD.size
+
+    @property
+    def places(self) -> list[Place]:
+        """Where its items lie, in the order noted. Reads a copy: a buffer that is being iterated over cannot grow."""
+        return [Place(*fields[2:5]) for fields in RECORD.iter_unpack(bytes(self.records))]
+
+    @property
+    def segments(self) -> Counter[int]:
+        """How many of its items lie in which segment."""
+        return Counter(fields[2] for fields in RECORD.iter_unpack(self.records))
+
+    def frames(self) -> dict[JournalPosition, list[int]]:
+        """Its frames in journal order, with the ordinals of its items in each."""
+        found: dict[JournalPosition, list[int]] = {}
+        for place in sorted(self.places):
+            found.setdefault(JournalPosition(place.segment, place.offset), []).append(place.ordinal)
+        return found
+
+    def places_in(self, segment: int) -> Iterator[tuple[int, Place]]:
+        """Its items in a segment, each with its index among all items."""
+        return ((index, place) for index, place in enumerate(self.places) if place.segment == segment)
+
+    def move(self, index: int, place: Place) -> None:
+        """An item has been written to another place."""
+        _PLACE.pack_into(self.records, index * RECORD.size + _SEGMENT_AT, *place)
+
+    def state(self, max_spans: int) -> TraceState:
+        """What settling looks at. Copies of a span count once where it matters, past `max_spans`."""
+        if self._complete is None:
+            self._complete = is_complete(self._heads())
+        count = self.item_count
+        if count > max_spans:
+            count = len({fields[0] for fields in RECORD.iter_unpack(self.records)})
+        return TraceState(
+            self.first_received, self.last_received, count, self._complete, self.end_marker, self.settled_before
+        )
+
+    def _heads(self) -> Iterator[SpanHead]:
+        for span_id, parent, _, _, _, flags in RECORD.iter_unpack(self.records):
+            if not flags & _LOG:
+                yield SpanHead(span_id, parent, bool(flags & _ENDED))

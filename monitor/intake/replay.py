@@ -1,0 +1,51 @@
+"""What earlier processes left in the journal is indexed again, without what the store has already consumed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+
+from collectors.otlp.request import Request, split
+from collectors.sink import MalformedRequest
+from monitor.intake.frames import Frame
+from monitor.intake.index import Arrival, Index
+from monitor.intake.journal import Journal
+from monitor.model.run import JournalPosition
+from monitor.telemetry import DropReason, Telemetry
+
+_FRAMES_AT_ONCE = 64  # frames looked up in the store together
+
+Consumed = Callable[[Collection[str]], Mapping[str, JournalPosition]]
+"""`Store.consumed_positions`."""
+
+
+def replay(journal: Journal, index: Index, telemetry: Telemetry, consumed: Consumed) -> int:
+    """Index what is left; the number of spans and log records. Once, after opening the journal and before anything is accepted."""
+    count = 0
+    waiting: list[tuple[Frame, Request]] = []
+    for frame in journal.replay():
+        try:
+            waiting.append((frame, split(frame.body, frame.signal)))
+        except MalformedRequest:  # not what we wrote: the format of the signal has changed
+            telemetry.spans_dropped.labels(DropReason.UNREADABLE).inc()
+        if len(waiting) >= _FRAMES_AT_ONCE:
+            count += _index(waiting, index, consumed)
+            waiting.clear()
+    return count + _index(waiting, index, consumed)
+
+
+def _index(frames: list[tuple[Frame, Request]], index: Index, consumed: Consumed) -> int:
+    ids = {item.trace_id.hex() for _, request in frames for item in request.items}
+    until = {bytes.fromhex(trace_id): position for trace_id, position in consumed(ids).items()} if ids else {}
+    count = 0
+    for frame, request in frames:
+        left = [
+            (ordinal, item)
+            for ordinal, item in enumerate(request.items)
+            if item.trace_id not in until or not frame.position < until[item.trace_id]
+        ]
+        if left:
+            index.note(
+                Arrival(frame.position, frame.signal, frame.collector, frame.received_at, frame.kept_below, left)
+            )
+        count += len(left)
+    return count

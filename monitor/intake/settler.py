@@ -1,0 +1,247 @@
+"""Takes settled traces from the index to the store.
+
+Every step may be cut off by a crash: the index comes back from the journal, and what the store has consumed is skipped.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from monitor.intake.housekeeping import Housekeeping
+from monitor.intake.index import Index, Taken
+from monitor.intake.journal import Journal
+from monitor.intake.material import FrameCache, Material, load
+from monitor.intake.options import SettlementOptions
+from monitor.intake.privacy import dropped_by
+from monitor.intake.settlement import Settled, settle, unassembled
+from monitor.intake.settling import SettlingRules
+from monitor.model.run import JournalPosition, StoredTrace, TraceSettlement
+from monitor.store.protocol import StoreUnwritable
+from monitor.telemetry import DropReason, Telemetry
+
+logger = logging.getLogger(__name__)
+
+TRACES_AT_ONCE = 256
+BYTES_AT_ONCE = 32 * 1024**2
+LOOKUPS_AT_ONCE = 500
+RETRY_SECONDS = 1.0
+UNSTORABLE_SECONDS = 60.0
+
+
+class TraceStore(Protocol):
+    """The part of the Store protocol that settling needs."""
+
+    def save_traces(self, settlements: Sequence[TraceSettlement]) -> None:
+        """See Store."""
+        ...
+
+    def trace(self, trace_id: str) -> StoredTrace | None:
+        """See Store."""
+        ...
+
+    def consumed_positions(self, trace_ids: Collection[str]) -> Mapping[str, JournalPosition]:
+        """See Store."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class SettledBatch:
+    """What one step did. `invocations` are new ones, `revised` those that late data changed. `more`: step again at once.
+
+    `fault` says why the store could not be read or written; the traces concerned are open again and tried later.
+    """
+
+    traces: int = 0
+    spans: int = 0
+    invocations: int = 0
+    revised: int = 0
+    late: int = 0
+    duplicates: int = 0
+    more: bool = False
+    fault: str | None = None
+
+    def plus(self, settled: Settled) -> SettledBatch:
+        """With another stored settlement."""
+        new = sum(change.invocation.revision == 1 for change in settled.settlement.changes)
+        return replace(
+            self,
+            traces=self.traces + 1,
+            spans=self.spans + settled.spans,
+            invocations=self.invocations + new,
+            revised=self.revised + len(settled.settlement.changes) - new,
+            late=self.late + settled.late,
+            duplicates=self.duplicates + settled.duplicates,
+        )
+
+
+class Settler:
+    """Settles traces, one step at a time, always from one thread. `listen`, `pause` and `configure` may be called between steps."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        index: Index,
+        store: TraceStore,
+        telemetry: Telemetry,
+        options: SettlementOptions,
+    ) -> None:
+        self._journal = journal
+        self._index = index
+        self._store = store
+        self._telemetry = telemetry
+        self._options = options
+        self._dropped = dropped_by(options.drop_attributes)
+        self._frames = FrameCache(journal)
+        self._housekeeping = Housekeeping(journal, index, telemetry)
+        self._listening_since: float | None = None
+        self._fault: str | None = None
+
+    def listen(self, now: float) -> None:
+        """The collectors are open: silence counts from now on."""
+        self._listening_since = now
+
+    def pause(self) -> None:
+        """The collectors are closed: nothing settles."""
+        self._listening_since = None
+
+    def configure(self, rules: SettlingRules, options: SettlementOptions, now: float) -> None:
+        """Another configuration is in force, for open traces as well."""
+        self._options = options
+        self._dropped = dropped_by(options.drop_attributes)
+        self._index.configure(rules, now)
+
+    def step(self, now: float) -> SettledBatch:
+        """Settle what is due, store it, and trim the journal. Never raises for what data or store do; `now` is seconds since 1970-01-01Z."""
+        batch = SettledBatch()
+        if self._listening_since is not None:
+            due = self._index.take_due(now, self._listening_since, TRACES_AT_ONCE)
+            work = _Work(list(due.taken), [], SettledBatch(), due.more)
+            try:
+                self._guarded(lambda: self._look_up(work, due.unknown, now))
+                self._guarded(lambda: self._settle(work, now))
+            finally:
+                self._index.give_back(work.left, now + RETRY_SECONDS)
+                self._index.give_back(work.unstorable, now + UNSTORABLE_SECONDS)
+            batch = replace(work.done, fault=self._fault, more=work.more and self._fault is None)
+        self._housekeeping.step(now, self._options.journal_max_age, trim=batch.traces > 0)
+        return batch
+
+    def _guarded(self, action: Callable[[], bool]) -> None:
+        """Use the store, if there is work for it. One that cannot be used is a fault until it can be used again."""
+        try:
+            if action():
+                self._fault = None
+        except Exception as error:
+            self._failed(
+                str(error) if isinstance(error, StoreUnwritable) else f"the store failed: {type(error).__name__}"
+            )
+
+    def _failed(self, reason: str) -> None:
+        if reason != self._fault:
+            logger.error("settled traces cannot be stored and stay in the journal: %s", reason)
+        self._fault = reason
+
+    def _look_up(self, work: _Work, unknown: Sequence[bytes], now: float) -> bool:
+        """Ask the store about incomplete traces: those that it knows are late data and need not wait for their root."""
+        for start in range(0, len(unknown), LOOKUPS_AT_ONCE):
+            some = unknown[start : start + LOOKUPS_AT_ONCE]
+            known = self._store.consumed_positions([trace_id.hex() for trace_id in some])
+            self._index.mark(some, {bytes.fromhex(trace_id) for trace_id in known}, now)
+            work.more = work.more or bool(known)
+        return bool(unknown)
+
+    def _settle(self, work: _Work, now: float) -> bool:
+        """Settle what was taken; True when all of it could be stored."""
+        if not work.left:
+            return False
+        consumed = self._store.consumed_positions([taken.trace_id.hex() for taken in work.left])
+        waiting: list[tuple[Taken, Settled]] = []
+        held = 0
+        for taken in sorted(work.left, key=lambda taken: taken.trace.places[0]):  # neighbours share frames
+            after = consumed.get(taken.trace_id.hex())
+            material = load(taken.trace, self._frames, self._dropped, after)
+            if material is None:
+                self._finish(work, [taken])
+                continue
+            waiting.append((taken, self._settlement(taken, material, after is not None, now)))
+            held += len(material.traces) + len(material.logs)
+            if held >= BYTES_AT_ONCE:
+                self._save(work, waiting)
+                waiting, held = [], 0
+        self._save(work, waiting)
+        return not work.unstorable
+
+    def _settlement(self, taken: Taken, material: Material, is_stored: bool, now: float) -> Settled:
+        stored = self._store.trace(taken.trace_id.hex()) if is_stored else None
+        if material.lost:
+            self._telemetry.spans_dropped.labels(DropReason.UNREADABLE).inc(material.lost)
+        if material.repaired:
+            self._telemetry.values_repaired.inc(material.repaired)
+        try:
+            return settle(taken, material, stored, self._options, now)
+        except Exception as error:  # a fault of ours: one trace must not stop all others
+            trace_id = taken.trace_id.hex()
+            logger.error("trace %s could not be assembled: %s in %s", trace_id, type(error).__name__, _place(error))
+            self._telemetry.spans_dropped.labels(DropReason.UNREADABLE).inc(taken.trace.item_count)
+            return Settled(unassembled(taken, material, stored, self._options, now))
+
+    def _save(self, work: _Work, settled: Sequence[tuple[Taken, Settled]]) -> None:
+        if not settled:
+            return
+        try:
+            self._store.save_traces([one.settlement for _, one in settled])
+        except StoreUnwritable:
+            raise
+        except Exception as error:
+            self._save_singly(work, settled, error)
+            return
+        for _, one in settled:
+            self._count(one)
+            work.done = work.done.plus(one)
+        self._finish(work, [taken for taken, _ in settled])
+
+    def _save_singly(self, work: _Work, settled: Sequence[tuple[Taken, Settled]], error: Exception) -> None:
+        """One settlement that cannot be stored must not keep the others: it stays in the journal and is tried again much later."""
+        if len(settled) > 1:
+            for one in settled:
+                self._save(work, [one])
+            return
+        taken = settled[0][0]
+        self._failed(f"trace {taken.trace_id.hex()}: {type(error).__name__} in {_place(error)}")
+        work.left.remove(taken)
+        work.unstorable.append(taken)
+
+    def _finish(self, work: _Work, taken: Iterable[Taken]) -> None:
+        finished = list(taken)
+        self._index.finish(finished)
+        gone = {one.trace_id for one in finished}
+        work.left = [one for one in work.left if one.trace_id not in gone]
+
+    def _count(self, settled: Settled) -> None:
+        telemetry = self._telemetry
+        telemetry.spans_settled.inc(settled.spans)
+        telemetry.duplicate_spans.inc(settled.duplicates)
+        telemetry.late_spans.inc(settled.late)
+        if settled.over_limit:
+            telemetry.spans_dropped.labels(DropReason.OVER_LIMIT).inc(settled.over_limit)
+
+
+@dataclass(slots=True)
+class _Work:
+    """A step under way: traces that are neither stored nor given back, those that could not be stored, and what has been done."""
+
+    left: list[Taken]
+    unstorable: list[Taken]
+    done: SettledBatch
+    more: bool
+
+
+def _place(error: Exception) -> str:
+    """Where in the code an exception was raised; never its message, which may carry content."""
+    where = error.__traceback__
+    while where is not None and where.tb_next is not None:
+        where = where.tb_next
+    return f"{where.tb_frame.f_globals.get('__name__')}:{where.tb_lineno}" if where else "unknown place"

@@ -1,0 +1,183 @@
+"""The sink that collectors hand export requests to: sort out, make durable, index, and only then acknowledge.
+
+Nothing is decoded here beyond ids, times and marks.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+from concurrent.futures import Future
+from dataclasses import dataclass
+
+from collectors.otlp.request import Item, Request, from_json, split
+from collectors.sink import Accepted, Encoding, MalformedRequest, Overloaded, RejectReason, Signal
+from monitor.clock import Clock
+from monitor.intake.index import Arrival, Index
+from monitor.intake.journal import Journal
+from monitor.model.run import JournalPosition
+from monitor.sampling import sampling_number
+from monitor.telemetry import DropReason, Telemetry
+
+MAX_IN_FLIGHT_BYTES = 256 * 1024**2
+"""Request bytes between arrival and acknowledgement past which intake answers Overloaded: four of the largest requests."""
+
+
+@dataclass(frozen=True, slots=True)
+class EarlyDrop:
+    """Whether traces that no monitor can draw are dropped at intake: those whose sampling number is at or above `rate`. None: none is."""
+
+    rate: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Sorted:
+    """A request after sorting: what is kept, what is rejected, and what is acknowledged without being kept."""
+
+    request: Request
+    kept: list[tuple[int, Item]]
+    rejected: Counter[RejectReason]
+    dropped: Counter[str]
+
+    @property
+    def accepted(self) -> Accepted:
+        rejected = self.rejected.total()
+        message = f"{rejected} rejected; the first is {self.request.rejection()}" if rejected else ""
+        return Accepted(len(self.request.items) - rejected, rejected, message)
+
+
+class Intake:
+    """Takes export requests. `accept` may be called from any thread; `early_drop` may be set at any time."""
+
+    def __init__(
+        self,
+        journal: Journal,
+        index: Index,
+        telemetry: Telemetry,
+        clock: Clock,
+        *,
+        max_in_flight_bytes: int = MAX_IN_FLIGHT_BYTES,
+    ) -> None:
+        self.early_drop = EarlyDrop()
+        self._journal = journal
+        self._index = index
+        self._telemetry = telemetry
+        self._clock = clock
+        self._max_in_flight_bytes = max_in_flight_bytes
+        self._in_flight_bytes = 0
+        self._mutex = threading.Lock()
+
+    # -- accepting ---------------------------------------------------------------------------------------------------
+    def accept(self, body: bytes, signal: Signal, encoding: Encoding, collector: str) -> Future[Accepted]:
+        """Take one export request (see SpanSink). What is rejected in it is counted by reason, the rest is acknowledged when durable.
+
+        Raises MalformedRequest, and Overloaded while too much is in flight, open or unsettled, or nothing can be written.
+        """
+        try:
+            self._enter(len(body))
+        except Overloaded:
+            self._telemetry.rejected(collector, RejectReason.OVERLOADED)
+            raise
+        try:
+            return self._accept(body, signal, encoding, collector)
+        except MalformedRequest:
+            self._leave(len(body))
+            self._telemetry.rejected(collector, RejectReason.MALFORMED)
+            raise
+        except BaseException:
+            self._leave(len(body))
+            raise
+
+    def _enter(self, length: int) -> None:
+        if self._journal.fault is not None:
+            raise Overloaded(f"nothing can be taken: {self._journal.fault}", 3.0)
+        if self._index.full:
+            raise Overloaded(f"{self._index.open_items} spans and log records of open traces wait to settle", 3.0)
+        with self._mutex:
+            if self._in_flight_bytes and self._in_flight_bytes + length > self._max_in_flight_bytes:
+                raise Overloaded(f"{self._in_flight_bytes} request bytes are in flight", 1.0)
+            self._in_flight_bytes += length
+
+    def _leave(self, length: int) -> None:
+        with self._mutex:
+            self._in_flight_bytes -= length
+
+    def _accept(self, body: bytes, signal: Signal, encoding: Encoding, collector: str) -> Future[Accepted]:
+        length = len(body)
+        repaired = 0
+        if encoding is Encoding.JSON:
+            converted = from_json(body, signal)
+            body, repaired = converted.body, converted.repaired
+        drop = self.early_drop
+        found = self._sort(split(body, signal), drop)
+        answer: Future[Accepted] = Future()
+        answer.set_running_or_notify_cancel()  # a client that goes away does not cancel what is under way
+
+        def taken(written: Future[JournalPosition] | None = None) -> None:
+            self._leave(length)
+            fault = written.exception() if written is not None else None
+            if fault is not None:
+                self._telemetry.rejected(collector, RejectReason.OVERLOADED, len(found.request.items))
+                answer.set_exception(Overloaded(f"nothing was taken: {fault}", 3.0))
+                return
+            self._count(found, collector, repaired)
+            answer.set_result(found.accepted)
+
+        if found.kept:
+            self._append(found, collector, 1.0 if drop.rate is None else drop.rate).add_done_callback(taken)
+        else:
+            taken()
+        return answer
+
+    def _append(self, found: _Sorted, collector: str, kept_below: float) -> Future[JournalPosition]:
+        """Write what is kept; it is indexed by the committer, in journal order, once it is durable."""
+        signal = found.request.signal
+        kept = {ordinal for ordinal, _ in found.kept}
+        frame = found.request.without([n for n in range(len(found.request.items)) if n not in kept])
+        items = [(place, item) for place, (_, item) in enumerate(found.kept)]  # ordinals in what is written
+        received_at = self._clock.now()
+
+        def noted(position: JournalPosition) -> None:
+            self._index.note(Arrival(position, signal, collector, received_at, kept_below, items))
+
+        try:
+            return self._journal.append(frame, signal, collector, received_at, kept_below=kept_below, noted=noted)
+        except Overloaded:
+            self._telemetry.rejected(collector, RejectReason.OVERLOADED, len(found.request.items))
+            raise
+
+    def _sort(self, request: Request, drop: EarlyDrop) -> _Sorted:
+        found = _Sorted(request, [], Counter(), Counter())
+        drawn: dict[bytes, bool] = {}
+        for ordinal, item in enumerate(request.items):
+            if item.fault is not None:
+                found.rejected[item.fault] += 1
+            elif not item.genai:
+                found.dropped[DropReason.NOT_GENAI] += 1
+            elif item.own_telemetry:
+                found.dropped[DropReason.OWN_TELEMETRY] += 1
+            elif drop.rate is not None and not self._can_be_drawn(item.trace_id, drop.rate, drawn):
+                found.dropped[DropReason.SAMPLED_OUT] += 1
+            else:
+                found.kept.append((ordinal, item))
+        return found
+
+    def _can_be_drawn(self, trace_id: bytes, rate: float, drawn: dict[bytes, bool]) -> bool:
+        """Whether a monitor can draw the trace. A trace that is open is kept whole when a reload lowers the rate."""
+        known = drawn.get(trace_id)
+        if known is None:
+            known = drawn[trace_id] = sampling_number(trace_id.hex()) < rate or trace_id in self._index
+        return known
+
+    def _count(self, found: _Sorted, collector: str, repaired: int) -> None:
+        count = len(found.request.items)
+        if found.request.signal is Signal.TRACES:
+            self._telemetry.spans_received.labels(collector).inc(count)
+        else:
+            self._telemetry.log_records_received.inc(count)
+        for reason, rejected in found.rejected.items():
+            self._telemetry.rejected(collector, reason, rejected)
+        for cause, dropped in found.dropped.items():
+            self._telemetry.spans_dropped.labels(cause).inc(dropped)
+        if repaired:
+            self._telemetry.values_repaired.inc(repaired)

@@ -1,0 +1,92 @@
+"""A whole intake on a folder: journal, index, sink and settler over a store, on a clock that only the test moves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+
+from collectors.sink import Accepted, Encoding, Signal
+from monitor.clock import ManualClock
+from monitor.intake.index import Index
+from monitor.intake.journal import Journal
+from monitor.intake.options import SettlementOptions
+from monitor.intake.replay import replay
+from monitor.intake.settler import SettledBatch, Settler
+from monitor.intake.settling import SettlingRules
+from monitor.intake.sink import Intake
+from monitor.model.run import StoredInvocation
+from monitor.telemetry import Telemetry
+from tests.intake.memory_store import MemoryStore
+from tests.intake.traffic import trace_id
+
+RULES = SettlingRules()
+
+
+class Desk:
+    """One process's life after the other on the same folder and store."""
+
+    def __init__(self, folder: Path, options: SettlementOptions | None = None, **journal: int) -> None:
+        self.clock = ManualClock()
+        self.store = MemoryStore()
+        self.options = options or SettlementOptions(monitors=("quality",))
+        self.rules = RULES
+        self._folder = folder
+        self._limits = journal
+        self.start()
+
+    def start(self) -> None:
+        """Open everything, replay, listen."""
+        self.registry = CollectorRegistry()
+        self.telemetry = Telemetry(self.registry)
+        self.journal = Journal(self._folder, self.clock, **self._limits)
+        self.index = Index(self.rules)
+        self.intake = Intake(self.journal, self.index, self.telemetry, self.clock)
+        self.settler = Settler(self.journal, self.index, self.store, self.telemetry, self.options)
+        self.replayed = replay(self.journal, self.index, self.telemetry, self.store.consumed_positions)
+        self.settler.listen(self.clock.now())
+
+    def restart(self) -> None:
+        """Die and come back: nothing is in memory any more."""
+        self.journal.close()
+        self.start()
+
+    def configure(self, **changes: object) -> None:
+        """Change settlement options while running."""
+        self.options = replace(self.options, **changes)  # type: ignore[arg-type]
+        self.settler.configure(self.rules, self.options, self.clock.now())
+
+    def send(self, body: bytes, signal: Signal = Signal.TRACES, encoding: Encoding = Encoding.PROTOBUF) -> Accepted:
+        """One request, until it is acknowledged."""
+        return self.intake.accept(body, signal, encoding, "otlp").result(timeout=10)
+
+    def wait(self, seconds: float) -> SettledBatch:
+        """Let time pass, then settle."""
+        self.clock.advance(seconds)
+        return self.step()
+
+    def step(self) -> SettledBatch:
+        """Settle until nothing more is due at this moment; what the steps did together."""
+        total = SettledBatch()
+        while True:
+            batch = self.settler.step(self.clock.now())
+            total = SettledBatch(
+                total.traces + batch.traces,
+                total.spans + batch.spans,
+                total.invocations + batch.invocations,
+                total.revised + batch.revised,
+                total.late + batch.late,
+                total.duplicates + batch.duplicates,
+                fault=batch.fault,
+            )
+            if not batch.more and not batch.traces:
+                return total
+
+    def stored(self, trace: str) -> list[StoredInvocation]:
+        """The stored invocations of a trace by its name."""
+        return self.store.invocations(trace_id(trace).hex())
+
+    def count(self, metric: str, **labels: str) -> float:
+        """The value of one of our own metrics."""
+        return self.registry.get_sample_value(f"rubricd_{metric}", labels) or 0.0
