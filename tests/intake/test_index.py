@@ -1,0 +1,144 @@
+"""The index of open traces: its size, when it looks at traces, and what it keeps of the journal."""
+
+from __future__ import annotations
+
+import gc
+import tracemalloc
+from collections.abc import Iterator
+
+import pytest
+
+from collectors.otlp.request import Item
+from collectors.sink import Signal
+from monitor.intake.index import Arrival, Index
+from monitor.intake.settling import SettlingRules
+from monitor.model.run import JournalPosition
+from tests.intake.traffic import span_id, trace_id
+
+
+def arrival(
+    *names: str, at: float = 1000.0, position: tuple[int, int] = (1, 0), collector: str = "otlp", **item: object
+) -> Arrival:
+    """A frame with one root span per trace name."""
+    items = [
+        (n, Item(trace_id(name), span_id(name), b"", 1, 2, **item))  # type: ignore[arg-type]
+        for n, name in enumerate(names)
+    ]
+    return Arrival(JournalPosition(*position), Signal.TRACES, collector, at, 1.0, items)
+
+
+@pytest.fixture
+def index() -> Index:
+    return Index(SettlingRules())
+
+
+def taken_names(index: Index, now: float, names: list[str], limit: int = 1000) -> set[str]:
+    taken = index.take_due(now, 0.0, limit).taken
+    index.finish(taken)
+    return {name for name in names if trace_id(name) in {one.trace_id for one in taken}}
+
+
+def many(traces: int) -> Iterator[Arrival]:
+    """Frames of 32 spans: eight traces with four spans each, every trace in two frames."""
+    for group in range(traces // 8):
+        for part in range(2):
+            items = [
+                (
+                    n,
+                    Item(
+                        (group * 8 + n // 4).to_bytes(16, "big"),
+                        (part * 32 + n + 1).to_bytes(8, "big"),
+                        b"parent..",
+                        1,
+                        2,
+                    ),
+                )
+                for n in range(32)
+            ]
+            yield Arrival(JournalPosition(1_700_000_000, group), Signal.TRACES, "otlp", 1000.0 + group, 1.0, items)
+
+
+def test_an_open_trace_of_eight_spans_takes_less_than_a_kilobyte(index: Index) -> None:
+    """Ids, times and places of 8,000 traces of 8 spans: below 1 kB of memory each."""
+    gc.collect()
+    tracemalloc.start()
+    try:
+        for one in many(8000):
+            index.note(one)
+        del one
+        gc.collect()
+        used, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert index.open_items == 64_000
+    assert used / 8000 < 1000
+
+
+def test_traces_are_taken_when_due_and_only_once(index: Index) -> None:
+    """A trace is taken at settle_after, not before; once taken it is not taken again."""
+    index.note(arrival("a", "b"))
+    index.note(arrival("b", at=1010.0, position=(1, 500)))
+    assert taken_names(index, 1029.9, ["a", "b"]) == set()
+    assert taken_names(index, 1030.0, ["a", "b"]) == {"a"}
+    assert taken_names(index, 1040.0, ["a", "b"]) == {"b"}
+    assert index.take_due(99999.0, 0.0, 10).taken == ()
+    assert index.open_items == 0
+
+
+def test_no_more_are_taken_than_asked_for(index: Index) -> None:
+    """The limit holds, and `more` says that others are due."""
+    names = [f"t{n}" for n in range(25)]
+    index.note(arrival(*names))
+    first = index.take_due(2000.0, 0.0, 10)
+    assert (len(first.taken), first.more) == (10, True)
+    assert (len(index.take_due(2000.0, 0.0, 10).taken), len(index.take_due(2000.0, 0.0, 10).taken)) == (10, 5)
+
+
+def test_an_incomplete_trace_is_reported_for_one_lookup(index: Index) -> None:
+    """A quiet incomplete trace is asked about once; if the store knows it, it is due, else it waits for silence."""
+    index.note(arrival("known", "new", at=1000.0, end_marker=False))
+    for name in ("known", "new"):
+        child = Item(trace_id(name), span_id(name + "x"), b"missing.", 1, 2)
+        index.note(Arrival(JournalPosition(1, 9), Signal.TRACES, "otlp", 1000.0, 1.0, [(0, child)]))
+    unknown = index.take_due(1030.0, 0.0, 10).unknown
+    assert set(unknown) == {trace_id("known"), trace_id("new")}
+    index.mark(unknown, {trace_id("known")}, 1030.0)
+    again = index.take_due(1030.0, 0.0, 10)
+    assert [one.trace_id for one in again.taken] == [trace_id("known")]
+    assert again.unknown == ()
+    assert index.take_due(1899.0, 0.0, 10).taken == ()
+    assert [one.trace_id for one in index.take_due(1900.0, 0.0, 10).taken] == [trace_id("new")]
+
+
+def test_given_back_traces_are_joined_with_what_came_meanwhile(index: Index) -> None:
+    """A trace that could not be stored is open again, with all of its items, and its segments are needed all the while."""
+    index.note(arrival("a", position=(1, 0)))
+    taken = index.take_due(1030.0, 0.0, 10).taken
+    assert index.live_segments == {1}
+    index.note(arrival("a", at=1031.0, position=(2, 0)))
+    index.give_back(taken, 1040.0)
+    assert index.live_segments == {1, 2}
+    assert index.take_due(1060.0, 0.0, 10).taken == ()
+    [again] = index.take_due(1061.0, 0.0, 10).taken
+    assert [place.segment for place in again.trace.places] == [1, 2]
+    index.finish([again])
+    assert index.live_segments == set()
+    assert index.open_items == 0
+    assert index.open_traces["otlp"] == 0
+
+
+def test_other_rules_hold_for_open_traces(index: Index) -> None:
+    """After a reload with a shorter settle_after an open trace settles by the new rule."""
+    index.note(arrival("a"))
+    index.configure(SettlingRules(settle_after=5.0), 1002.0)
+    assert taken_names(index, 1005.0, ["a"]) == {"a"}
+
+
+def test_the_oldest_trace_of_each_collector_tells_the_lag(index: Index) -> None:
+    """By collector: when the trace that is open longest last got data."""
+    index.note(arrival("a", at=1000.0))
+    index.note(arrival("b", at=1005.0, collector="tempo/prod"))
+    index.note(arrival("c", at=1007.0))
+    index.note(arrival("a", at=1009.0))
+    assert index.last_data_of_oldest() == {"otlp": 1009.0, "tempo/prod": 1005.0}
+    assert index.open_traces == {"otlp": 2, "tempo/prod": 1}
