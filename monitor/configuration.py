@@ -12,9 +12,11 @@ from typing import Any
 
 from collectors.catalogue import ConfigFault, parse_config
 from monitor.model.run import RubricRef
+from monitor.model.watched import WatchedMonitor, WatchedRubric
 from monitor.resources import config_folder
 from monitor.rubrics.library import RubricLibrary, UnknownRubric
-from monitor.rubrics.version import rubric_version
+from monitor.rubrics.rubric import Rubric
+from monitor.rubrics.version import definition, rubric_version
 from monitor.scheduling.ticks import parse_cron
 from monitor.settings.document import ConfigurationError, Document, Fault
 from monitor.settings.load import LoadedSettings, load_settings
@@ -24,12 +26,11 @@ DEFAULT_JUDGE = "default"
 
 
 @dataclass(frozen=True, slots=True)
-class WatchedRubric:
+class ResolvedRubric:
     """A rubric of a monitor with the judge it resolves to; `ref` is None while it waits for a judge."""
 
-    name: str
+    rubric: Rubric
     ref: RubricRef | None
-    judged: bool
     objective: float | None
     shadow: bool
 
@@ -41,21 +42,56 @@ class Configuration:
     settings: Settings
     library: RubricLibrary
     collectors: Mapping[str, Any]
-    watched: Mapping[str, tuple[WatchedRubric, ...]]
+    resolved: Mapping[str, tuple[ResolvedRubric, ...]]
     file: str
 
     def refs(self, monitor: str) -> tuple[RubricRef, ...]:
         """The rubrics of a monitor that can be judged now."""
-        return tuple(rubric.ref for rubric in self.watched[monitor] if rubric.ref is not None)
+        return tuple(resolved.ref for resolved in self.resolved[monitor] if resolved.ref is not None)
 
     def needs_judge(self, monitor: str) -> bool:
         """Whether any rubric of the monitor that can be judged now calls a judge."""
-        return any(rubric.judged and rubric.ref is not None for rubric in self.watched[monitor])
+        return any(ref.judge is not None for ref in self.refs(monitor))
 
     def waiting(self) -> Iterator[tuple[str, str]]:
         """(monitor, rubric) pairs that wait for a judge to be configured."""
-        for monitor, rubrics in self.watched.items():
-            yield from ((monitor, rubric.name) for rubric in rubrics if rubric.ref is None)
+        for monitor, rubrics in self.resolved.items():
+            yield from ((monitor, resolved.rubric.name) for resolved in rubrics if resolved.ref is None)
+
+    def definitions(self) -> Iterator[tuple[str, dict[str, Any]]]:
+        """(version, definition) of every rubric that can be judged now."""
+        for rubrics in self.resolved.values():
+            for resolved in rubrics:
+                if resolved.ref is not None:
+                    judge = self.settings.judges.get(resolved.ref.judge) if resolved.ref.judge else None
+                    yield resolved.ref.version, definition(resolved.rubric, judge)
+
+    def watched(self) -> tuple[WatchedMonitor, ...]:
+        """The monitors as figures about them need to know them."""
+        return tuple(
+            WatchedMonitor(
+                name,
+                tuple(self._watched_rubric(resolved) for resolved in self.resolved[name] if resolved.ref is not None),
+                monitor.windows,
+                monitor.max_unscored,
+                monitor.labels,
+            )
+            for name, monitor in self.settings.monitors.items()
+        )
+
+    def _watched_rubric(self, resolved: ResolvedRubric) -> WatchedRubric:
+        ref = resolved.ref
+        assert ref is not None
+        judge = self.settings.judges.get(ref.judge) if ref.judge else None
+        return WatchedRubric(
+            ref.rubric,
+            ref.version,
+            resolved.rubric.kind,
+            ref.judge,
+            judge.model if judge else None,
+            resolved.objective,
+            resolved.shadow,
+        )
 
 
 def load_configuration(file: Path, environment: Mapping[str, str]) -> Configuration:
@@ -73,13 +109,13 @@ def configure(loaded: LoadedSettings) -> Configuration:
     faults: list[Fault] = []
     library = _library(loaded, faults)
     collectors = _collectors(loaded, faults)
-    watched = {
-        name: tuple(_watched(name, monitor, loaded, library, faults))
+    resolved = {
+        name: tuple(_resolve(name, monitor, loaded, library, faults))
         for name, monitor in loaded.settings.monitors.items()
     }
     if faults:
         raise ConfigurationError(sorted(faults, key=lambda fault: (fault.file, fault.line, fault.key)))
-    return Configuration(loaded.settings, library, collectors, watched, loaded.document.file)
+    return Configuration(loaded.settings, library, collectors, resolved, loaded.document.file)
 
 
 def _library(loaded: LoadedSettings, faults: list[Fault]) -> RubricLibrary:
@@ -116,9 +152,9 @@ def _collectors(loaded: LoadedSettings, faults: list[Fault]) -> dict[str, Any]:
     return parsed
 
 
-def _watched(
+def _resolve(
     monitor: str, settings: MonitorSettings, loaded: LoadedSettings, library: RubricLibrary, faults: list[Fault]
-) -> Iterator[WatchedRubric]:
+) -> Iterator[ResolvedRubric]:
     document, judges = loaded.document, loaded.settings.judges
     if settings.schedule.cron is not None:
         try:
@@ -141,7 +177,7 @@ def _watched(
             ref = RubricRef(name, rubric_version(rubric, None), None, wanted.shadow)
         elif judge is not None:
             ref = RubricRef(name, rubric_version(rubric, judges[judge]), judge, wanted.shadow)
-        yield WatchedRubric(name, ref, rubric.judged, wanted.objective, wanted.shadow)
+        yield ResolvedRubric(rubric, ref, wanted.objective, wanted.shadow)
 
 
 def _rubric_path(document: Document, monitor: str, name: str, index: int) -> tuple[str | int, ...]:
