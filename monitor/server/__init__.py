@@ -1,0 +1,1 @@
+"""The HTTP port: metrics, health and the API (contract section 5)."""

@@ -1,0 +1,87 @@
+"""The paths of the API, each declared once: what it takes, what it gives away, and what it is for. Routes and openapi.json are made of this."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from monitor.model.run import EvaluationState
+from monitor.model.verdict import Outcome
+from monitor.server.access import Access
+from monitor.server.parameters import PAGE, Parameter, one_of, trace_id, word
+
+API = "/api/v1"
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One method of one path; `name` finds its handler. `later` is promised and answers 501 until then."""
+
+    method: str
+    path: str
+    name: str
+    summary: str
+    access: Access
+    parameters: tuple[Parameter, ...] = ()
+    listing: bool = False
+    later: bool = False
+
+
+_MONITOR = word("monitor", "name of a monitor")
+_RUBRIC = word("rubric", "name of a rubric")
+_AGENT = word("agent", "the agent label: agent name, else service name")
+_BY = one_of("by", "which time `since` and `until` are about", ("ended_at", "judged_at"))
+_VERDICT = one_of("verdict", "the verdict", [outcome.value for outcome in Outcome])
+_STATE = one_of("state", "where the evaluation stands", [state.value for state in EvaluationState])
+_OUTCOME = one_of("outcome", "how the run ended", ("done", "failed", "missed"))
+_CONVERSATION = word("conversation_id", "a conversation whose content is erased")
+
+ENDPOINTS = (
+    Endpoint("GET", "/metrics", "metrics", "Metrics for Prometheus: OpenMetrics when asked for, else text.", Access.OPEN),
+    Endpoint("GET", "/healthz", "healthz", "200 while the process answers.", Access.OPEN),
+    Endpoint("GET", "/readyz", "readyz", "503 while starting, draining, or unable to write; else 200.", Access.OPEN),
+    Endpoint("POST", "/-/reload", "reload", "Read the configuration anew, all or nothing.", Access.CHANGE),
+    Endpoint(
+        "GET", f"{API}/invocations", "invocations", "Invocations, newest first.", Access.CONTENT,
+        (trace_id(), _AGENT, *PAGE), listing=True,
+    ),
+    Endpoint("GET", f"{API}/invocations/{{id}}", "invocation", "One invocation.", Access.CONTENT),
+    Endpoint(
+        "DELETE", f"{API}/invocations", "forget", "Erase the content of a trace or a conversation; numbers stay.",
+        Access.CHANGE, (trace_id(), _CONVERSATION),
+    ),
+    Endpoint(
+        "GET", f"{API}/verdicts", "verdicts", "Verdicts, newest first.", Access.CONTENT,
+        (_MONITOR, _RUBRIC, _VERDICT, _AGENT, trace_id(), _BY, *PAGE), listing=True,
+    ),
+    Endpoint(
+        "GET", f"{API}/monitors", "monitors", "Monitors: state, last and next run, pass rates with bounds.",
+        Access.FIGURES, listing=True,
+    ),
+    Endpoint(
+        "GET", f"{API}/traces/{{trace_id}}", "trace", "A settled trace; 404 until an invocation of it is stored.",
+        Access.CONTENT,
+    ),
+    Endpoint(
+        "GET", f"{API}/decisions", "decisions", "Why a trace was or was not judged, per monitor.", Access.CONTENT,
+        (trace_id(required=True),), listing=True,
+    ),
+    Endpoint(
+        "GET", f"{API}/evaluations", "evaluations", "Evaluations, newest first.", Access.CONTENT,
+        (_STATE, _MONITOR, _RUBRIC, _AGENT, trace_id(), *PAGE), listing=True,
+    ),
+    Endpoint(
+        "GET", f"{API}/runs", "runs", "Runs of schedules, newest first; times are about the tick.", Access.FIGURES,
+        (_MONITOR, _OUTCOME, *PAGE), listing=True,
+    ),
+    Endpoint(
+        "GET", f"{API}/collectors", "collectors", "Collectors and what keeps them from delivering.", Access.FIGURES,
+        listing=True,
+    ),
+    Endpoint("GET", f"{API}/regressions", "regressions", "Regressions.", Access.FIGURES, listing=True),
+    Endpoint(
+        "POST", f"{API}/regressions/{{id}}/ack", "acknowledge", "Acknowledge a regression.", Access.CHANGE, later=True
+    ),
+    Endpoint("POST", f"{API}/labels", "labels", "Import people's labels.", Access.CHANGE, later=True),
+    Endpoint("POST", f"{API}/backfills", "backfills", "Score history.", Access.CHANGE, later=True),
+    Endpoint("GET", f"{API}/openapi.json", "openapi", "What you are reading.", Access.FIGURES),
+)  # fmt: skip

@@ -1,0 +1,162 @@
+"""What each endpoint answers. Handlers that block are run in threads; all get their parameters checked."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+
+from monitor.model.run import Page, Query
+from monitor.model.wire import invocation_json
+from monitor.server import answers
+from monitor.server.context import Phase, ServerContext
+from monitor.server.endpoints import ENDPOINTS
+from monitor.server.openapi import document
+from monitor.server.parameters import read_trace_id
+from monitor.server.problems import BadParameter, Refused
+from monitor.settings.document import ConfigurationError
+
+JSON = "application/json"
+GZIP_FROM_BYTES = 16 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request as handlers see it: values of path and query by name, and headers."""
+
+    path: Mapping[str, str]
+    query: Mapping[str, Any]
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Body, media type, status and further headers."""
+
+    body: bytes
+    content_type: str = JSON
+    status: HTTPStatus = HTTPStatus.OK
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def json_answer(value: Any, status: HTTPStatus = HTTPStatus.OK) -> Answer:
+    """A value as JSON."""
+    return Answer(answers.to_json(value), status=status)
+
+
+class Handlers:
+    """The answers by endpoint name: `blocking` ones for threads, `immediate` ones for the event loop."""
+
+    def __init__(self, context: ServerContext) -> None:
+        self._context = context
+        self._store = context.store
+        self.blocking: Mapping[str, Callable[[Asked], Answer]] = {
+            "metrics": self._metrics,
+            "readyz": self._readyz,
+            "invocations": lambda asked: self._listed(asked, self._store.list_invocations),
+            "invocation": self._invocation,
+            "forget": self._forget,
+            "verdicts": self._verdicts,
+            "monitors": self._monitors,
+            "trace": self._trace,
+            "decisions": lambda asked: json_answer(answers.whole(self._store.decisions(asked.query["trace_id"]))),
+            "evaluations": lambda asked: self._listed(asked, self._store.list_evaluations),
+            "runs": lambda asked: self._listed(asked, self._store.list_runs),
+        }
+        self.immediate: Mapping[str, Callable[[Asked], Awaitable[Answer]]] = {
+            "healthz": self._healthz,
+            "reload": self._reload,
+            "collectors": self._collectors,
+            "regressions": self._regressions,
+            "openapi": self._openapi,
+        }
+
+    # -- figures and health
+    def _metrics(self, asked: Asked) -> Answer:
+        body, content_type = self._context.scrape(asked.headers.get("Accept", ""))
+        headers = {"Vary": "Accept, Accept-Encoding"}
+        if len(body) >= GZIP_FROM_BYTES and "gzip" in asked.headers.get("Accept-Encoding", ""):
+            body, headers["Content-Encoding"] = gzip.compress(body, 1), "gzip"
+        return Answer(body, content_type, headers=headers)
+
+    async def _healthz(self, _asked: Asked) -> Answer:
+        return json_answer({"status": "ok"})
+
+    def _readyz(self, _asked: Asked) -> Answer:
+        readiness = self._context.readiness()
+        status = HTTPStatus.OK if readiness.phase is Phase.READY else HTTPStatus.SERVICE_UNAVAILABLE
+        found = answers.readiness_json(readiness, self._context.collectors(), self._context.judges())
+        return json_answer(found, status)
+
+    async def _reload(self, _asked: Asked) -> Answer:
+        try:
+            await self._context.reload()
+        except ConfigurationError as error:
+            faults = [str(fault) for fault in error.faults]
+            detail = "the configuration is wrong and the old one stays in force"
+            raise Refused(HTTPStatus.BAD_REQUEST, f"{detail}: {'; '.join(faults)}", faults=faults) from None
+        return json_answer({"status": "reloaded"})
+
+    async def _collectors(self, _asked: Asked) -> Answer:
+        return json_answer(answers.whole(self._context.collectors()))
+
+    async def _regressions(self, _asked: Asked) -> Answer:
+        return json_answer(answers.whole(()))
+
+    async def _openapi(self, _asked: Asked) -> Answer:
+        return json_answer(document(ENDPOINTS, self._context.settings.external_url))
+
+    def _monitors(self, _asked: Asked) -> Answer:
+        rates = self._context.passrates.rates()
+        return json_answer(
+            answers.whole(
+                [
+                    answers.monitor_json(
+                        monitor,
+                        self._store.last_run(monitor["name"]),
+                        [rate for rate in rates if rate.group.monitor == monitor["name"]],
+                    )
+                    for monitor in self._context.monitors()
+                ]
+            )
+        )
+
+    # -- content
+    def _listed(self, asked: Asked, read: Callable[[Query], Page]) -> Answer:
+        return json_answer(answers.listing(read(query_of(asked.query))))
+
+    def _verdicts(self, asked: Asked) -> Answer:
+        page = self._store.list_verdicts(query_of(asked.query))
+        items = answers.with_trace_links(page.items, self._context.trace_link())
+        return json_answer(answers.listing(Page(tuple(items), page.next_cursor)))
+
+    def _invocation(self, asked: Asked) -> Answer:
+        found = self._store.invocation(asked.path["id"])
+        if found is None:
+            raise Refused(HTTPStatus.NOT_FOUND, "no invocation of that id is stored")
+        return json_answer(invocation_json(found))
+
+    def _trace(self, asked: Asked) -> Answer:
+        try:
+            trace_id = read_trace_id(asked.path["trace_id"])
+        except ValueError as error:
+            raise BadParameter("trace_id", str(error)) from None
+        found = self._store.trace(trace_id)
+        if found is None or not found.invocations:
+            raise Refused(
+                HTTPStatus.NOT_FOUND, "no invocation of this trace is stored: it has not settled, or has none"
+            )
+        return json_answer(answers.trace_json(found))
+
+    def _forget(self, asked: Asked) -> Answer:
+        if len(asked.query) != 1:
+            raise BadParameter("trace_id", "give trace_id or conversation_id, one of them")
+        return json_answer({"forgotten": self._store.forget(**asked.query)})
+
+
+def query_of(values: Mapping[str, Any]) -> Query:
+    """A listing's parameters as the store takes them; the outcome of a run is its state."""
+    renamed = {"state" if name == "outcome" else name: value for name, value in values.items()}
+    return Query(**renamed)
