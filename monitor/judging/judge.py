@@ -1,0 +1,252 @@
+"""A judge: one configured model, asked about invocations by rubrics. Failures are values; nothing is raised."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from monitor.clock import Clock
+from monitor.judging.abilities import AbilityMemory
+from monitor.judging.asking import Asked, Asker, Call
+from monitor.judging.client import ChatMessage, JudgeClient
+from monitor.judging.limits import DailyBudget, DailyUse, RateLimiter, next_day
+from monitor.judging.prompting import system_message, user_message
+from monitor.judging.redact import redacted
+from monitor.judging.reply import Question
+from monitor.judging.transcript import Transcript, TranscriptLimits, transcript
+from monitor.model.invocation import Invocation
+from monitor.model.verdict import ErrorType, EvaluationFailure, Judgement, Outcome, Usage
+from monitor.rubrics.kinds.kind import DeterministicKind, JudgedKind, Sample
+from monitor.rubrics.kinds.needs import unmet
+from monitor.rubrics.kinds.spec import JudgedSpec
+from monitor.rubrics.rubric import Rubric
+from monitor.rubrics.version import JudgeParameters, judge_parameters
+from monitor.settings.tree import JudgeSettings
+from monitor.telemetry import Telemetry
+
+_MOST_CALLS_A_SAMPLE = 6
+_SHOWN_REPLY = 2000
+
+
+def judge_deterministic(rubric: Rubric, invocation: Invocation) -> Judgement:
+    """The judgement of a rubric that needs no model. Raises TypeError for one that does."""
+    kind = rubric.behaviour
+    if not isinstance(kind, DeterministicKind):
+        raise TypeError(f"{rubric.kind} rubrics are judged by a model")
+    return kind.judge(rubric.spec, invocation)
+
+
+@dataclass(frozen=True, slots=True)
+class _Task:
+    """One evaluation, ready to be asked."""
+
+    rubric: Rubric
+    kind: JudgedKind
+    spec: JudgedSpec
+    parameters: JudgeParameters
+    question: Question
+    shown: Transcript
+    messages: tuple[ChatMessage, ...]
+
+
+@dataclass(slots=True)
+class Judge:
+    """Evaluates invocations by judged rubrics with one model. Used from one event loop.
+
+    `redact_kinds` are replaced in what the model sees. `new_mark` makes the random mark of a call. `stopped` says why every call fails
+    until someone acts (key, model, credit); a call that succeeds clears it.
+    """
+
+    name: str
+    settings: JudgeSettings
+    client: JudgeClient
+    clock: Clock
+    telemetry: Telemetry | None = None
+    redact_kinds: Collection[str] = ()
+    use: DailyUse | None = None
+    memory: AbilityMemory = field(default_factory=AbilityMemory)
+    transcript_limits: TranscriptLimits = field(default_factory=TranscriptLimits)
+    new_mark: Callable[[], str] = lambda: secrets.token_hex(8)
+    limiter: RateLimiter = field(init=False)
+    budget: DailyBudget = field(init=False)
+    _asker: Asker = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.limiter = RateLimiter(self.settings.limits, self.clock)
+        self.budget = DailyBudget(self.settings.limits, self.use)
+        self._asker = Asker(
+            self.name, self.settings, self.client, self.clock, self.limiter, self.budget, self.memory, self.telemetry
+        )
+
+    @property
+    def stopped(self) -> str | None:
+        """Why the last call failed in a way that every other call would; None when the judge works."""
+        return self._asker.stopped
+
+    def out_of_budget(self) -> str | None:
+        """The daily limit that is used up, or None."""
+        return self.budget.exhausted(self.clock.now())
+
+    def deadline_seconds(self, rubric: Rubric) -> float:
+        """No evaluation takes longer."""
+        samples = rubric.spec.num_samples if isinstance(rubric.spec, JudgedSpec) else 1
+        return self.settings.timeout * (_MOST_CALLS_A_SAMPLE + 2 * samples)
+
+    async def evaluate(
+        self, rubric: Rubric, invocation: Invocation, parameters: JudgeParameters | None = None
+    ) -> Judgement:
+        """Judge an invocation. `parameters` are those of the rubric version that it was drawn for, else the configured ones.
+
+        A rubric that needs no model is judged without one. Calls no model when the invocation lacks what the rubric needs.
+        """
+        kind, spec = rubric.behaviour, rubric.spec
+        if not isinstance(kind, JudgedKind) or not isinstance(spec, JudgedSpec):
+            return judge_deterministic(rubric, invocation)
+        reason = unmet(invocation, kind.needs(spec))
+        if reason is not None:
+            return self._judgement(rubric, Judgement(Outcome.UNJUDGEABLE, unjudgeable_reason=reason))
+        spent = self.out_of_budget()
+        if spent is not None:
+            wait = next_day(self.clock.now()) - self.clock.now()
+            message = f"{spent} of judge {self.name} is used up until the next day (UTC)"
+            return self._failed(rubric, EvaluationFailure(ErrorType.RATE_LIMITED, message, False, wait), ())
+        task = self._task(rubric, kind, spec, invocation, parameters or judge_parameters(self.settings))
+        return await self._ask(task)
+
+    def _task(
+        self, rubric: Rubric, kind: JudgedKind, spec: JudgedSpec, invocation: Invocation, parameters: JudgeParameters
+    ) -> _Task:
+        mark = self.new_mark()
+        shown = transcript(redacted(invocation, self.redact_kinds), mark, spec.about, self.transcript_limits)
+        messages = (
+            ChatMessage("system", system_message(kind, spec)),
+            ChatMessage("user", user_message(shown.text, mark)),
+        )
+        return _Task(rubric, kind, spec, parameters, Question(kind, spec, shown.text), shown, messages)
+
+    async def _ask(self, task: _Task) -> Judgement:
+        calls: list[Call] = []
+        try:
+            async with asyncio.timeout(self.deadline_seconds(task.rubric)):
+                asked = await self._samples(task, calls)
+        except TimeoutError:
+            failure = EvaluationFailure(
+                ErrorType.TIMEOUT, "the evaluation did not end within its deadline", temporary=True
+            )
+            return self._failed(task.rubric, failure, calls, task)
+        good = [item.sample for item in asked if item.sample is not None]
+        if len(good) < task.spec.enough:
+            return self._failed(task.rubric, _failure(asked, len(good), task.spec), calls, task, asked)
+        judgement = task.kind.combine(task.spec, good)
+        return self._judgement(
+            task.rubric,
+            replace(judgement, details={**judgement.details, **self._details(task, asked, good, calls)}),
+            calls,
+            task,
+        )
+
+    async def _samples(self, task: _Task, calls: list[Call]) -> list[Asked]:
+        """Ask in waves: at first as many as a majority needs, then one by one while the answer is open."""
+        asked: list[Asked] = []
+        wanted = task.spec.num_samples
+        while len(asked) < wanted:
+            good = [item.sample for item in asked if item.sample is not None]
+            left = wanted - len(asked)
+            settled = len(good) >= task.spec.enough and task.kind.settled(task.spec, good, len(good) + left)
+            hopeless = len(good) + left < task.spec.enough or any(item.stops for item in asked)
+            if settled or hopeless:
+                break
+            wave = 1 if asked else wanted // 2 + 1
+            kwargs: dict[str, Any] = {"steady": wanted == 1}
+            asked += await asyncio.gather(
+                *(self._asker.ask(task.question, task.messages, task.parameters, calls, **kwargs) for _ in range(wave))
+            )
+        return asked
+
+    def _details(
+        self, task: _Task, asked: Sequence[Asked], good: Sequence[Sample], calls: Sequence[Call]
+    ) -> dict[str, Any]:
+        """What is worth knowing of how the verdict came about: figures, names and field paths, never content."""
+        last = calls[-1]
+        failed = Counter(item.failure.type.value for item in asked if item.failure is not None)
+        unverified = _unverified(good, task.shown.text)
+        details: dict[str, Any] = {
+            "samples": len(good),
+            "failed_samples": dict(failed),
+            "reply_format": last.format.value,
+            "returned_model": last.model,
+            "system_fingerprint": last.system_fingerprint,
+            "truncated": list(task.shown.truncated),
+            "unverified_evidence": unverified,
+        }
+        return {key: value for key, value in details.items() if value}
+
+    def _judgement(
+        self, rubric: Rubric, judgement: Judgement, calls: Sequence[Call] = (), task: _Task | None = None
+    ) -> Judgement:
+        kind = rubric.behaviour
+        return replace(
+            judgement,
+            score_range=kind.score_range(rubric.spec),
+            threshold=rubric.threshold,
+            usage=usage(calls),
+            judge_model=task.parameters.model if task else self.settings.model,
+        )
+
+    def _failed(
+        self,
+        rubric: Rubric,
+        failure: EvaluationFailure,
+        calls: Sequence[Call],
+        task: _Task | None = None,
+        asked: Sequence[Asked] = (),
+    ) -> Judgement:
+        """A failed evaluation. What the judge said instead is kept as its explanation, for people: content, and erased like it."""
+        said = next((item.said for item in asked if item.said), "")[:_SHOWN_REPLY]
+        return self._judgement(rubric, Judgement(None, failure=failure, explanation=said), calls, task)
+
+    async def close(self) -> None:
+        """Give up connections."""
+        await self.client.close()
+
+
+def _failure(asked: Sequence[Asked], good: int, spec: JudgedSpec) -> EvaluationFailure:
+    failures = [item.failure for item in asked if item.failure is not None]
+    temporary = next((failure for failure in failures if failure.temporary), None)
+    stopping = next((item.failure for item in asked if item.stops and item.failure is not None), None)
+    if stopping is not None:
+        return stopping
+    if good == 0:
+        return temporary or failures[0]
+    names = ", ".join(sorted({failure.type.value for failure in failures}))
+    return EvaluationFailure(
+        ErrorType.NO_QUORUM,
+        f"{good} of {spec.num_samples} samples could be read, {spec.enough} are needed ({names})",
+        temporary=temporary is not None,
+        retry_after_seconds=temporary.retry_after_seconds if temporary else None,
+    )
+
+
+def usage(calls: Sequence[Call]) -> Usage:
+    """What calls consumed together; the cost is None as soon as that of one is not known."""
+    costs = [call.cost_usd for call in calls]
+    known = [cost for cost in costs if cost is not None]
+    return Usage(
+        requests=len(calls),
+        input_tokens=sum(call.input_tokens or 0 for call in calls),
+        output_tokens=sum(call.output_tokens or 0 for call in calls),
+        cost_usd=sum(known) if costs and len(known) == len(costs) else None,
+    )
+
+
+def _unverified(samples: Sequence[Sample], shown: str) -> int:
+    """How many of the first sample's quotes are not found in what was shown, but for case and blanks."""
+    quotes = [quote for answer in samples[0].values() for quote in answer.evidence] if samples else []
+    if not quotes:
+        return 0
+    text = " ".join(shown.split()).casefold()
+    return sum(" ".join(quote.strip(" \"'“”….").split()).casefold() not in text for quote in quotes)

@@ -1,0 +1,98 @@
+"""Replacing what must not leave: each finding by a pseudonym such as `<EMAIL_1>`, the same one for the same value within an invocation.
+
+So a judge can still see that two places speak of the same person. Names of tools, ids and numbers in JSON stay; keys and texts are searched.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from monitor.judging.recognisers import ORDER, RECOGNISERS, SECRET_KEYS, Recogniser
+from monitor.model.invocation import Invocation, Message, ToolCall, ToolDefinition
+
+
+@dataclass(slots=True)
+class Redactor:
+    """Redacts the texts of one invocation. `kinds` are those of `privacy.redact.kinds`."""
+
+    kinds: Collection[str]
+    _names: dict[tuple[str, str], str] = field(default_factory=dict)
+    _counts: dict[str, int] = field(default_factory=dict)
+
+    def text(self, text: str) -> str:
+        """The text with every finding replaced."""
+        for kind in ORDER:
+            if kind in self.kinds:
+                for recogniser in RECOGNISERS[kind]:
+                    text = recogniser.pattern.sub(lambda match, by=recogniser: self._replacement(match, by), text)  # type: ignore[misc]
+        return text
+
+    def _replacement(self, match: re.Match[str], recogniser: Recogniser) -> str:
+        whole = match[0]
+        value = match.groupdict().get("value") or whole
+        if not recogniser.check(value):
+            return whole
+        name = self._pseudonym(recogniser.kind, recogniser.same(value))
+        return name if value == whole else whole.replace(value, name)
+
+    def _pseudonym(self, kind: str, same: str) -> str:
+        if (kind, same) not in self._names:
+            self._counts[kind] = self._counts.get(kind, 0) + 1
+            self._names[kind, same] = f"<{kind.upper()}_{self._counts[kind]}>"
+        return self._names[kind, same]
+
+    def value(self, value: Any) -> Any:
+        """A JSON value with every text in it redacted, keys included."""
+        if isinstance(value, str):
+            return self.text(value)
+        if isinstance(value, Mapping):
+            return {
+                self.text(key) if isinstance(key, str) else key: self._entry(key, item) for key, item in value.items()
+            }
+        if isinstance(value, (list, tuple)):
+            return [self.value(item) for item in value]
+        return value
+
+    def _entry(self, key: Any, item: Any) -> Any:
+        secret = "secret" in self.kinds and isinstance(key, str) and SECRET_KEYS.match(key)
+        return self._pseudonym("secret", item) if secret and isinstance(item, str) and item else self.value(item)
+
+    def optional(self, text: str | None) -> str | None:
+        """The text redacted; None stays None."""
+        return None if text is None else self.text(text)
+
+
+def redacted(invocation: Invocation, kinds: Collection[str]) -> Invocation:
+    """The invocation with all its content redacted; ids, names, times and figures stay. The same object when `kinds` is empty."""
+    if not kinds:
+        return invocation
+    redactor = Redactor(frozenset(kinds))
+    return replace(
+        invocation,
+        system_instructions=redactor.optional(invocation.system_instructions),
+        history=tuple(
+            Message(message.role, tuple(redactor.value(part) for part in message.parts))
+            for message in invocation.history
+        ),
+        user_input=redactor.optional(invocation.user_input),
+        tool_definitions=tuple(
+            ToolDefinition(tool.name, redactor.optional(tool.description), redactor.value(tool.parameters))
+            for tool in invocation.tool_definitions
+        ),
+        tool_calls=tuple(_call(redactor, call) for call in invocation.tool_calls),
+        final_response=redactor.optional(invocation.final_response),
+        error=redactor.optional(invocation.error),
+        attributes=redactor.value(invocation.attributes),
+    )
+
+
+def _call(redactor: Redactor, call: ToolCall) -> ToolCall:
+    return replace(
+        call,
+        arguments=redactor.value(call.arguments),
+        result=redactor.value(call.result),
+        error=redactor.optional(call.error),
+    )
