@@ -76,6 +76,11 @@ class GrpcReceiver:
         """`grpc://host:port` (`grpcs` with TLS); empty before the start."""
         return self._endpoints
 
+    @property
+    def in_flight_bytes(self) -> int:
+        """The bytes of requests that are being taken in now."""
+        return self._gate.in_flight.held
+
     async def start(self) -> None:
         """Listen. Raises CollectorFailed and leaves nothing behind when that cannot be."""
         self._gate.open()

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
+from collections.abc import MutableMapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -30,13 +32,25 @@ if TYPE_CHECKING:
 METRICS = "metrics"
 _SUFFIXES = {"/v1/traces": Signal.TRACES, "/v1/logs": Signal.LOGS, "/v1/metrics": METRICS}
 _THREADS = 4
-_STOP_SECONDS = 5.0
-_LINGER_SECONDS = 5.0
+_STOP_SECONDS = 3.0
+_LINGER_SECONDS = 2.0  # for what a refused client is still sending, so that it reads our answer
 _IDLE_SECONDS = 75.0
 """How long a connection may stay without a whole request head; exporters send every 5 to 60 s."""
 
 BODY_SECONDS = 30.0
 """How long a body may take; exporters give up after 10 s."""
+
+
+class _WithoutContent(logging.LoggerAdapter[logging.Logger]):
+    """The log that aiohttp writes to: a client's broken HTTP is no error of ours, and its traceback quotes the bytes."""
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        """A record without the exception."""
+        return msg, {key: value for key, value in kwargs.items() if key != "exc_info"}
+
+    def exception(self, msg: object, *args: object, **_: Any) -> None:
+        """Warn instead."""
+        self.warning(msg, *args)
 
 
 class HttpReceiver:
@@ -70,6 +84,11 @@ class HttpReceiver:
         """The URL to send to, without a path; empty before the start."""
         return self._endpoints
 
+    @property
+    def in_flight_bytes(self) -> int:
+        """The bytes of requests that are being taken in now."""
+        return self._gate.in_flight.held
+
     async def start(self) -> None:
         """Listen. Raises CollectorFailed and leaves nothing behind when that cannot be."""
         from aiohttp import web
@@ -82,6 +101,7 @@ class HttpReceiver:
         server = web.Server(
             self._handle,
             access_log=None,
+            logger=_WithoutContent(logging.getLogger(__name__)),
             auto_decompress=False,
             keepalive_timeout=_IDLE_SECONDS,
             lingering_time=_LINGER_SECONDS,
