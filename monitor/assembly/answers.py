@@ -30,12 +30,17 @@ def returned_text(messages: Sequence[Message]) -> str | None:
     return response if isinstance(response, str) else canonical(response)
 
 
-def model_text(messages: Sequence[Message]) -> str | None:
-    """A model's answer: the first choice's text, None where it asks for tools instead."""
+def model_text(messages: Sequence[Message], *, looped: bool = False) -> str | None:
+    """A model's answer: the first choice's text, None where it asks for tools instead.
+
+    `looped`: its span covers a loop of calls that were made, so that calls beside the text are no request.
+    """
     if not messages:
         return None
+    if any(message.role == "tool" for message in messages):
+        return final_text(messages)  # a loop of calls inside one span
     spoken = [message for message in messages if message.role == "assistant"] or list(messages)
-    if any(part.get("type") == "tool_call" for part in calls_in(spoken)):
+    if not looped and any(part.get("type") == "tool_call" for part in calls_in(spoken)):
         return None
     return next((text for message in spoken if (text := message_text(message)) is not None), None)
 
@@ -50,7 +55,7 @@ def answer_of(node: Node) -> Found | None:
         return None
     text = final_text(output.value or ())
     if text is not None:
-        return Found(text, output.source, output.convention)
+        return Found(text, output.source, output.convention, weak=output.weak)
     reason = (
         output.capture or withheld_text((output.value or ())[-1:]) or (None if output.value else Capture.NOT_CAPTURED)
     )

@@ -11,7 +11,7 @@ from collectors.span import LogRecord, Span
 from monitor.assembly.completeness import missing_fields
 from monitor.assembly.conventions.table import CONVENTIONS
 from monitor.assembly.deduplicate import unique_logs, unique_spans
-from monitor.assembly.facts import Facts, Field, Found, merge
+from monitor.assembly.facts import Facts, Field, Found, SpanClass, merge
 from monitor.assembly.fields import (
     Notes,
     conversation_id,
@@ -25,13 +25,14 @@ from monitor.assembly.fields import (
     tool_definitions,
     what_was_given,
 )
+from monitor.assembly.joining import Ties, joined, ties_of
 from monitor.assembly.neighbourhood import Surroundings, survey
 from monitor.assembly.record import Record
 from monitor.assembly.sampling_state import upstream_probability
 from monitor.assembly.scopes import Scope, scope_tree
 from monitor.assembly.segmentation import Segment, segment
-from monitor.assembly.toolcalls import Joined, join
-from monitor.assembly.tree import Node, build
+from monitor.assembly.toolcalls import join
+from monitor.assembly.tree import Node, Tree, build
 from monitor.assembly.values import plain, text_of
 from monitor.model.invocation import Assembled, Capture, Completeness, Invocation, SettledBy
 
@@ -50,14 +51,25 @@ class AssemblyContext:
 
 
 def assemble(spans: Sequence[Span], logs: Sequence[LogRecord], context: AssemblyContext) -> list[Assembled]:
-    """The invocations in the spans and log records of one trace, by start, then id.
+    """The invocations in the spans and log records of one trace, or of traces that hang together (`joining.ties`), by start, then id.
 
     Order and repetition of the input do not matter. Whatever attributes hold, this does not raise.
     """
     tree = build(unique_spans(spans), unique_logs(logs), read)
     around = survey(tree)
-    made = [_invocation(one, around, context) for one in segment(tree, around)]
+    setups = _setups(tree)
+    made = [_invocation(one, around, setups, context) for one in joined(segment(tree, around), around)]
     return sorted(made, key=lambda one: (one.invocation.started_at, one.invocation.id))
+
+
+def ties(spans: Sequence[Span], logs: Sequence[LogRecord]) -> Ties:
+    """Keys that tell with which other traces a trace is to be assembled: where one needs what another leaves.
+
+    Only for model calls that have a trace each (no agent, no request around them); empty for all others.
+    """
+    tree = build(unique_spans(spans), unique_logs(logs), read)
+    around = survey(tree)
+    return ties_of(segment(tree, around), around)
 
 
 def read(record: Record) -> Facts:
@@ -69,18 +81,30 @@ def read(record: Record) -> Facts:
     return facts
 
 
-def _invocation(one: Segment, around: Surroundings, context: AssemblyContext) -> Assembled:
+def _setups(tree: Tree) -> dict[str, list[Node]]:
+    """Spans that set an agent up, by its name."""
+    found: dict[str, list[Node]] = {}
+    for node in tree.nodes:
+        if node.span_class is SpanClass.SETUP and Field.AGENT_NAME in node.facts:
+            found.setdefault(str(node.facts[Field.AGENT_NAME].value), []).append(node)
+    return found
+
+
+def _invocation(
+    one: Segment, around: Surroundings, setups: Mapping[str, Sequence[Node]], context: AssemblyContext
+) -> Assembled:
     main = scope_tree(one.root, one.members, around)
     notes = Notes()
     failed = error_of(main)
     asked = what_was_given(main.all(), notes)
     open_ended = not _ended(one)
-    joined = join(main, open_ended=open_ended)
-    notes.capture.update(joined.capture)
+    calls = join(main, open_ended=open_ended)
+    notes.capture.update(calls.capture)
     name = main.name()
     if name is not None:
         notes.source("agent_name", main.chain[0], name)
     root = one.root
+    setup = setups.get(str(name.value), ()) if name is not None else ()
     invocation = Invocation(
         id=f"{root.trace_id}-{root.span_id}",
         trace_id=root.trace_id,
@@ -95,11 +119,11 @@ def _invocation(one: Segment, around: Surroundings, context: AssemblyContext) ->
         environment=_environment(main, notes),
         service=_resource(one, "service.name"),
         model=model_name(main, notes),
-        system_instructions=system_instructions(main, notes),
+        system_instructions=system_instructions(main, setup, notes),
         user_input=asked.text,
         history=asked.history,
-        tool_definitions=tool_definitions(main, notes),
-        tool_calls=joined.calls,
+        tool_definitions=tool_definitions(main, setup, notes),
+        tool_calls=calls.calls,
         final_response=final_response(main, notes, failed=failed is not None),
         error=failed[1] if failed else None,
         model_calls=sum(len(scope.models) for scope in main.all()),
@@ -111,13 +135,13 @@ def _invocation(one: Segment, around: Surroundings, context: AssemblyContext) ->
         completeness=Completeness(context.settled_by, (), notes.capture, context.late_spans),
     )
     return Assembled(
-        _completed(invocation, joined, notes, context),
+        _completed(invocation, notes, context),
         frozenset(node.span_id for node in one.members if not node.phantom),
         tuple(notes.provenance),
     )
 
 
-def _completed(invocation: Invocation, joined: Joined, notes: Notes, context: AssemblyContext) -> Invocation:
+def _completed(invocation: Invocation, notes: Notes, context: AssemblyContext) -> Invocation:
     done = Completeness(context.settled_by, missing_fields(invocation), _clean(invocation, notes), context.late_spans)
     return replace(invocation, completeness=done)
 
@@ -147,19 +171,9 @@ def _start(one: Segment) -> int:
 
 
 def _end(one: Segment) -> int:
-    if one.root.span is not None and one.root.span.ended and one.root is one.members[0] and not _split(one):
+    if one.root.span is not None and one.root.span.ended and not one.joined:
         return one.root.end
     return max((node.end for node in one.members if not node.phantom), default=one.root.end)
-
-
-def _split(one: Segment) -> bool:
-    """Whether the root stands for only a part of the members (a turn split by history)."""
-    return (
-        one.inferred
-        and bool(one.root.facts)
-        and one.root.facts.get(Field.CLASS) is not None
-        and one.root.parent is not None
-    )
 
 
 def _convention(main: Scope) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from collectors.span import StatusCode
+from collectors.span import Span, StatusCode
 from monitor.assembly.facts import Field
 from monitor.assembly.tree import Node
 from monitor.assembly.values import text_of, withheld
@@ -25,8 +25,12 @@ def failure_text(node: Node) -> str | None:
 
 def exception_text(node: Node) -> str | None:
     """The last exception event as `Type: message`, None without one. Cancellations count as well."""
-    span = node.span
-    for event in reversed(span.events if span else ()):
+    return exception_of(node.span) if node.span is not None else None
+
+
+def exception_of(span: Span) -> str | None:
+    """As `exception_text`, for a bare span."""
+    for event in reversed(span.events):
         if event.name == "exception":
             return _exception(event.attributes)
     return None

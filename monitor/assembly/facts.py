@@ -59,6 +59,9 @@ class Field(StrEnum):
     TOOL_DENIED = "tool_denied"  # bool
     TOOL_SCHEMA = "tool_schema"  # ToolDefinition of the tool that ran
     ERROR = "error"
+    ASKS = "asks"  # bool: the model stopped in order to call tools
+    PREVIOUS_RESPONSE = "previous_response_id"
+    NATIVE = "native"  # bool: the provider's own record of a call
     INPUT_TOKENS = "input_tokens"  # int
     OUTPUT_TOKENS = "output_tokens"  # int
 
@@ -67,7 +70,8 @@ class Field(StrEnum):
 class Found:
     """A value and where it was found. `capture` says why it is not whole; the value is then None or a part of it.
 
-    `weak` marks a stand-in (a span's name for an agent's) that gives way to any other source.
+    `weak` marks a stand-in (a span's name for an agent's) that gives way to any other source. `pinned` keeps other dialects' readings of
+    the same span from taking its place, where the emitter is known to write them wrongly.
     """
 
     value: Any
@@ -75,6 +79,7 @@ class Found:
     convention: str = ""
     capture: Capture | None = None
     weak: bool = False
+    pinned: bool = False
 
 
 Facts = Mapping[Field, Found]
@@ -98,7 +103,7 @@ def merge(into: dict[Field, Found], facts: Facts, convention: str) -> None:
     """Take over each fact that is missing in `into` or more usable than what is there."""
     for field, found in facts.items():
         current = into.get(field)
-        if current is None or rank(found) < rank(current):
+        if current is None or (rank(found) < rank(current) and not current.pinned):
             into[field] = replace(found, convention=convention) if not found.convention else found
 
 

@@ -68,19 +68,20 @@ def unit_facts(units: Iterable[Unit], which: Field) -> Iterator[Origin]:
             yield unit.node, found
 
 
-def system_instructions(main: Scope, notes: Notes) -> str | None:
-    """The agent's own, else the first model call's, else the system messages that lead the first model call's input."""
+def system_instructions(main: Scope, setup: Sequence[Node], notes: Notes) -> str | None:
+    """The agent's own, else the first model call's, else the system messages that lead its input, else those of the agent's set-up."""
 
     def origins() -> Iterator[Origin]:
-        yield from facts_of(main.chain, Field.SYSTEM)
+        yield from facts_of(main.frames, Field.SYSTEM)
         yield from unit_facts(main.models[:1], Field.SYSTEM)
-        for node, found in (*unit_facts(main.models[:1], Field.INPUT), *facts_of(main.chain, Field.INPUT)):
+        for node, found in (*unit_facts(main.models[:1], Field.INPUT), *facts_of(main.frames, Field.INPUT)):
             leading = [message for message in found.value or () if message.role == "system"]
             if leading:
                 text = text_in(leading, separator="\n\n")
                 reason = None if text else withheld_text(leading) or Capture.NOT_CAPTURED
                 yield node, Found(text, found.source, found.convention, reason)
         yield from unit_facts(main.models[1:], Field.SYSTEM)
+        yield from facts_of(setup, Field.SYSTEM)
 
     result: str | None = first("system_instructions", origins(), notes)
     return result
@@ -105,7 +106,7 @@ def what_was_given(scopes: Sequence[Scope], notes: Notes) -> Given:
 
 def _given_origins(scopes: Sequence[Scope]) -> Iterator[Origin]:
     for scope in scopes:
-        yield from facts_of(scope.chain, Field.INPUT)
+        yield from facts_of(scope.frames, Field.INPUT)
         yield from unit_facts(scope.models[:1], Field.INPUT)
 
 
@@ -121,9 +122,9 @@ def final_response(main: Scope, notes: Notes, *, failed: bool) -> str | None:
     """The agent's recorded answer, else its last model call's, else that of the sub-agent that ended last."""
 
     def origins() -> Iterator[Origin]:
-        for node in main.chain:
+        for node in main.frames:
             found = answer_of(node)
-            if found is not None:
+            if found is not None and not (failed and _unstructured(node)):
                 yield node, found
         if failed:
             return
@@ -132,7 +133,7 @@ def final_response(main: Scope, notes: Notes, *, failed: bool) -> str | None:
             if child.via is None:
                 yield from _scope_answer(child)
                 break
-        for node, found in facts_of(main.chain, Field.OUTPUT):
+        for node, found in facts_of(main.frames, Field.OUTPUT):
             text = returned_text(found.value or ())
             if text is not None:
                 yield node, Found(text, found.source + " (tool)", found.convention, weak=True)
@@ -141,11 +142,17 @@ def final_response(main: Scope, notes: Notes, *, failed: bool) -> str | None:
     return result
 
 
+def _unstructured(node: Node) -> bool:
+    """Whether a span's output is some JSON without messages: of a failed run that is a report, no answer."""
+    parts = [part for message in value(node.facts, Field.OUTPUT) or () for part in message.parts]
+    return bool(parts) and all(part.get("unstructured") for part in parts)
+
+
 def _scope_answer(scope: Scope) -> Iterator[Origin]:
     for inside in scope.all():
         if inside is not scope and inside.via is not None:
             continue
-        for node in inside.chain:
+        for node in inside.frames:
             found = answer_of(node)
             if found is not None:
                 yield node, found
@@ -159,7 +166,8 @@ def _last_model_answer(scope: Scope) -> Iterator[Origin]:
     found = unit_fact(last, Field.OUTPUT)
     if found is None or failure_text(last.node) is not None:
         return
-    text = model_text(found.value or ())
+    looped = any(tool.node.parent is last.node for tool in scope.tools)
+    text = model_text(found.value or (), looped=looped)
     reason = None if text else withheld_text(found.value or ()) or found.capture
     if text is not None or reason is not None:
         yield last.node, Found(text, found.source, found.convention, reason)
@@ -167,7 +175,7 @@ def _last_model_answer(scope: Scope) -> Iterator[Origin]:
 
 def error_of(main: Scope) -> tuple[Node, str] | None:
     """Why the run failed: its own spans, else a last model call that failed with nothing after it; None when it went well."""
-    for node in main.chain:
+    for node in main.frames:
         if node.span_class is SpanClass.OTHER:
             continue  # a web request's status says nothing about the agent
         text = failure_text(node)
@@ -189,19 +197,32 @@ def _last_model(main: Scope) -> Unit | None:
     return max(models, key=lambda unit: unit.node.key, default=None)
 
 
-def tool_definitions(main: Scope, notes: Notes) -> tuple[ToolDefinition, ...]:
-    """What the agent was offered: by its spans and its model calls together, each tool once."""
-    origins = [*facts_of(main.chain, Field.DEFINITIONS), *unit_facts(main.models, Field.DEFINITIONS)]
+def tool_definitions(main: Scope, setup: Sequence[Node], notes: Notes) -> tuple[ToolDefinition, ...]:
+    """What the agent was offered: by its spans and its model calls together, each tool once; else by the agent's set-up."""
+    origins = [*facts_of(main.frames, Field.DEFINITIONS), *unit_facts(main.models, Field.DEFINITIONS)]
     whole = [origin for origin in origins if origin[1].value]
+    whole = whole or [origin for origin in facts_of(setup, Field.DEFINITIONS) if origin[1].value]
     if not whole:
         if origins:
             notes.capture["tool_definitions"] = origins[0][1].capture or Capture.NOT_CAPTURED
-        return ()
+        return _observed(main, notes)
     notes.source("tool_definitions", *whole[0])
     outputs = {name for _, found in unit_facts(main.models, Field.OUTPUT_TOOLS) for name in found.value}
     found = united(one for _, found in whole for one in found.value if one.name not in outputs)
     schemas = {value(unit.node.facts, Field.TOOL_NAME): unit_fact(unit, Field.TOOL_SCHEMA) for unit in main.tools}
     return tuple(_completed(one, schemas.get(one.name)) for one in found)
+
+
+def _observed(main: Scope, notes: Notes) -> tuple[ToolDefinition, ...]:
+    """The tools that ran, where their spans hold the schemas: a part of what was offered, and marked so."""
+    origins = [
+        (node, found) for node, found in unit_facts(main.tools, Field.TOOL_SCHEMA) if found.value.parameters is not None
+    ]
+    if not origins:
+        return ()
+    notes.source("tool_definitions", *origins[0])
+    notes.capture["tool_definitions"] = Capture.TRUNCATED
+    return united(found.value for _, found in origins)
 
 
 def _completed(one: ToolDefinition, schema: Found | None) -> ToolDefinition:
@@ -261,8 +282,11 @@ def tokens(main: Scope, which: Field, notes: Notes) -> int | None:
 
 
 def _usage(unit: Unit, which: Field) -> int | None:
-    """A call's tokens: the standing span's, else the sum over the spans inside it (tries of one call)."""
-    own = value(unit.node.facts, which)
+    """A call's tokens: the provider's own record, else the standing span's, else the sum over the spans inside it (tries of one call)."""
+    native = [node for node in unit.nodes if value(node.facts, Field.NATIVE)]
+    own = value((native[0] if len(native) == 1 else unit.node).facts, which)
+    if own is None:
+        own = value(unit.node.facts, which)
     if own is not None:
         return int(own)
     counts = [count for node in unit.copies if (count := value(node.facts, which)) is not None]

@@ -199,6 +199,8 @@ class _Reader:
             return self.call(name, depth)
         if name in _WORDS:
             return _WORDS[name]
+        if "." in name:
+            return name  # `datetime.timezone.utc`, `Role.USER`
         raise NotALiteral("an unknown word")
 
     def call(self, name: str, depth: int) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from hashlib import blake2b
 from typing import Any
 
 from monitor.assembly.literal import CLASS_KEY
@@ -40,6 +41,8 @@ _CLASSES = {
     "functionmessage": "tool",
     "functionexecutionresultmessage": "tool",
     "toolcallmessage": "assistant",
+    "toolcallrequestevent": "assistant",
+    "toolcallexecutionevent": "tool",
 }
 _ENVELOPES = (
     "messages",
@@ -134,18 +137,25 @@ def answers_in(messages: Iterable[Message]) -> list[Part]:
     return [part for message in messages for part in message.parts if part.get("type") in kinds]
 
 
-def fingerprint(message: Message) -> int:
-    """A number that is equal for messages that say the same, whatever shape they came in."""
-    parts = []
-    for part in message.parts:
-        kind = part.get("type")
-        if kind == "text" and "content" in part:
-            parts.append(part["content"].strip())
-        elif kind == "tool_call":
-            parts.append(canonical([part.get("name"), part.get("arguments")]))
-        elif kind == "tool_call_response":
-            parts.append(canonical(part.get("response")))
-    return hash((message.role, tuple(text for text in parts if text)))
+def fingerprint(messages: Iterable[Message]) -> str:
+    """32 hex digits that are equal for messages that say the same, whatever shape they came in; system messages do not count."""
+    digest = blake2b(digest_size=16)
+    for message in messages:
+        if message.role == "system":
+            continue
+        digest.update(message.role.encode() + b"\0")
+        for part in message.parts:
+            digest.update(_said(part).encode("utf-8", "replace") + b"\0")
+    return digest.hexdigest()
+
+
+def _said(part: Part) -> str:
+    kind = part.get("type")
+    if kind == "text":
+        return str(part.get("content", "")).strip()
+    if kind == "tool_call":
+        return canonical([part.get("name"), part.get("arguments")])
+    return canonical(part.get("response")) if kind == "tool_call_response" else ""
 
 
 def _read(value: Any, role: str, wrapping: int) -> list[Message]:
@@ -170,7 +180,7 @@ def _read_list(items: Sequence[Any], role: str, wrapping: int) -> list[Message]:
     messages: list[Message] = []
     loose: list[Any] = []
     for item in items:
-        item = decode(item, 1) if isinstance(item, str) and item.lstrip()[:1] == "{" else item
+        item = _opened_item(item)
         if _is_loose(item):
             loose.append(item)
             continue
@@ -178,6 +188,14 @@ def _read_list(items: Sequence[Any], role: str, wrapping: int) -> list[Message]:
         loose = []
         messages += _read(item, role, wrapping + 1) if wrapping < MAX_WRAPPING else []
     return messages + _loose_message(loose, role)
+
+
+def _opened_item(item: Any) -> Any:
+    """A list's entry that is the JSON or the repr of a message, as that; other texts as they are."""
+    if isinstance(item, str):
+        inner = decode(item, 1)
+        return inner if isinstance(inner, Mapping) else item
+    return item
 
 
 def _is_pair(items: Sequence[Any]) -> bool:
@@ -243,10 +261,28 @@ def _role_of(value: Mapping[str, Any]) -> str | None:
     for name in (_class_of(value), value.get(CLASS_KEY), value.get("type")):
         if isinstance(name, str) and (known := _CLASSES.get(name.lower().removesuffix("chunk"))):
             return known
+    if "additional_kwargs" in value and "response_metadata" in value and "content" in value:
+        return _langchain_role(value)
+    source = value.get("source")
+    if (
+        isinstance(source, str)
+        and isinstance(value.get("type"), str)
+        and value["type"].endswith("Message")
+        and "content" in value
+    ):
+        return "user" if source.lower() == "user" else "assistant"  # AutoGen's chat messages
     kind = value.get("type")
     if isinstance(kind, str) and kind.lower() in _ROLES and ({"data", "content", "kwargs"} & set(value)):
         return _ROLES[kind.lower()]
     return None
+
+
+def _langchain_role(value: Mapping[str, Any]) -> str:
+    """The role of a LangChain message printed without its class."""
+    if value.get("tool_call_id"):
+        return "tool"
+    said = value.get("tool_calls") or value.get("usage_metadata") or value.get("response_metadata")
+    return "assistant" if said or str(value.get("id", "")).startswith(("lc_run", "run-")) else "user"
 
 
 def _class_of(value: Mapping[str, Any]) -> Any:

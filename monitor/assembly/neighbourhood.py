@@ -14,10 +14,14 @@ UNITS = frozenset({SpanClass.MODEL, SpanClass.TOOL})
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Unit:
-    """One model call or one tool run: the span that stands for it, and spans inside that record the same once more."""
+    """One model call or one tool run: the span that stands for it, and spans inside that record the same once more.
+
+    `steps` are spans around a model call that hold nothing else (a graph's node, a turn): their content may stand in for its own.
+    """
 
     node: Node
     copies: list[Node] = field(default_factory=list)
+    steps: list[Node] = field(default_factory=list)
 
     @property
     def nodes(self) -> list[Node]:
@@ -41,11 +45,27 @@ def survey(tree: Tree) -> Surroundings:
     _drop_evaluations(tree.nodes)
     _promote_chains(tree.nodes)
     units = _units(tree.nodes, _nearest(tree.nodes, CANDIDATES | UNITS))
+    _note_steps(tree.nodes, units)
     owner: dict[int, Node | None] = {}
     for node in tree.nodes:
         inherited = owner[id(node.parent)] if node.parent is not None else None
         owner[id(node)] = node if node.span_class in CANDIDATES else inherited
     return Surroundings(owner, _nearest(tree.nodes, CANDIDATES | {SpanClass.TOOL}), units)
+
+
+def _note_steps(nodes: Sequence[Node], units: dict[int, Unit]) -> None:
+    """Note the steps that hold exactly one model call and nothing else."""
+    held: dict[int, list[Unit | None]] = {}
+    for node in reversed(nodes):
+        inside = held.get(id(node), [])
+        if node.span_class in CANDIDATES:
+            inside = [None]
+        elif id(node) in units:
+            inside = [units[id(node)] if node.span_class is SpanClass.MODEL else None]
+        elif len(inside) == 1 and inside[0] is not None and node.span_class in (SpanClass.STEP, SpanClass.CHAIN):
+            inside[0].steps.append(node)
+        if inside and node.parent is not None:
+            held.setdefault(id(node.parent), []).extend(inside[:2])
 
 
 def _drop_evaluations(nodes: Sequence[Node]) -> None:

@@ -41,6 +41,7 @@ _RESULT_TYPES = frozenset(
     }
     | {"tool_response", "toolresult", "tool_call_result", "tool_return", "function_response"}
 )
+_CALL_REPR = "ResponseFunctionToolCall("
 _SERVER_RESULT_SUFFIX = "_tool_result"
 
 
@@ -60,7 +61,14 @@ def parts_of(content: Any) -> tuple[Part, ...]:
 
 
 def text_part(content: Any) -> Part:
-    """A text part; a redaction marker or a missing text becomes a part without content that says why."""
+    """A text part; a redaction marker or a missing text becomes a part without content that says why.
+
+    The repr of OpenAI's `ResponseFunctionToolCall`, which some instrumentations write as text, is the tool call that it shows.
+    """
+    if isinstance(content, str) and content.startswith(_CALL_REPR):
+        shown = decode(content, 1)
+        if isinstance(shown, Mapping):
+            return _call(shown)
     return _content_part("text", content)
 
 
@@ -98,7 +106,7 @@ def result_value(value: Any) -> Any:
         return _joined_blocks(value)
     if not isinstance(value, Mapping):
         return value
-    for unwrap in (_tool_message, _mcp_result, _typed_output):
+    for unwrap in (_tool_message, _mcp_result, _typed_output, _function_response):
         found = unwrap(value)
         if found is not None:
             return found[0]
@@ -327,6 +335,12 @@ def _typed_output(value: Block) -> tuple[Any] | None:
     if set(value) <= {"type", "value", "providerOptions"} and "value" in value and isinstance(value.get("type"), str):
         return (result_value(value["value"]),)
     return None
+
+
+def _function_response(value: Block) -> tuple[Any] | None:
+    """Gemini's `{"id", "name", "response"}`."""
+    known = {"id", "name", "response", "parts", "will_continue", "willContinue", "scheduling"}
+    return (value["response"],) if {"name", "response"} <= set(value) <= known else None
 
 
 def _safe(block: Block) -> dict[str, Any]:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from monitor.assembly.facts import CANDIDATES, Field, Found, SpanClass, value
-from monitor.assembly.neighbourhood import Surroundings, Unit
+from monitor.assembly.neighbourhood import UNITS, Surroundings, Unit
 from monitor.assembly.tree import Node
+from monitor.assembly.twins import without_twins
 
 
 @dataclass(slots=True, eq=False)
@@ -22,6 +23,11 @@ class Scope:
     tools: list[Unit] = field(default_factory=list)
     children: list[Scope] = field(default_factory=list)
     handoffs: list[Node] = field(default_factory=list)
+
+    @property
+    def frames(self) -> list[Node]:
+        """The spans that stand for the agent itself; a lone model call's is none."""
+        return [node for node in self.chain if node.span_class not in UNITS]
 
     @property
     def start(self) -> int:
@@ -112,7 +118,7 @@ def _fill(members: list[Node], inside: _Inside, scopes: dict[int, Scope]) -> Non
         elif node.span_class is SpanClass.HANDOFF:
             scope.handoffs.append(node)
     for scope in {id(scope): scope for scope in scopes.values()}.values():
-        scope.models.sort(key=lambda unit: unit.node.key)
+        scope.models = sorted(without_twins(scope.models), key=lambda unit: unit.node.key)
         scope.tools.sort(key=lambda unit: unit.node.key)
         scope.children.sort(key=lambda child: child.chain[0].key)
 

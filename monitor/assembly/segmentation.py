@@ -18,12 +18,13 @@ _REQUEST_KINDS = (2, 5)  # SERVER, CONSUMER
 class Segment:
     """One invocation: the root that gives it its id and times, and its nodes, parents first.
 
-    `inferred` roots are no agent's span: a web request, a lost parent, a model call.
+    `inferred` roots are no agent's span: a web request, a lost parent, a model call. `joined` ones have members beside their root.
     """
 
     root: Node
     members: list[Node]
     inferred: bool = False
+    joined: bool = False
 
 
 def segment(tree: Tree, around: Surroundings) -> list[Segment]:
@@ -68,7 +69,9 @@ def _inferred(root: Node, loose: list[Node], around: Surroundings) -> list[Segme
     for node in loose:
         at = max((i for i, start in enumerate(starts) if start <= node.start), default=0)
         members[at] += node.subtree()
-    return [Segment(turn[0].node, nodes, inferred=True) for turn, nodes in zip(turns, members, strict=True)]
+    return [
+        Segment(turn[0].node, nodes, inferred=True, joined=True) for turn, nodes in zip(turns, members, strict=True)
+    ]
 
 
 def _opened(top: Node, around: Surroundings) -> list[Node]:

@@ -120,9 +120,10 @@ def unit_messages(unit: Unit, which: Field) -> tuple[Message, ...]:
 
 
 def unit_fact(unit: Unit, which: Field) -> Found | None:
-    """A fact of a unit: the standing span's, else a more usable one of its copies."""
+    """A fact of a unit: the standing span's, else a more usable one of its copies; content also of a step around it."""
     best: Found | None = None
-    for node in unit.nodes:
+    around = unit.steps if which in (Field.INPUT, Field.OUTPUT) else []
+    for node in (*unit.nodes, *around):
         found = node.facts.get(which)
         if found is not None and (best is None or rank(found) < rank(best)):
             best = found
@@ -237,17 +238,28 @@ def _answered(main: Scope, evidence: _Evidence) -> None:
     """Give calls the answers that later messages hold: by id, else by place in the message list."""
     for scope in main.all():
         by_meaning: dict[str, list[Call]] = {}
-        for call in evidence.calls:
-            if call.scope is scope and call.request is not None:
+        own = sorted((call for call in evidence.calls if call.scope is scope), key=lambda call: call.order)
+        for call in own:
+            if call.request is not None:
                 by_meaning.setdefault(_meaning(call.request), []).append(call)
-        for messages in _answering(scope, first=scope is main):
+        for messages, now in _answering(scope, first=scope is main):
             loose: list[Message] = []
             for message in messages:
                 unknown = [part for part in answers_in([message]) if not _answer_by_id(part, evidence)]
                 calls = calls_in([message])
                 if unknown or calls:
                     loose.append(Message(message.role, tuple(calls + unknown)))
-            _answer_by_place(loose, by_meaning, evidence)
+            if any(calls_in([message]) for message in loose):
+                _answer_by_place(loose, by_meaning, evidence)
+            elif loose:
+                _answer_from_the_end(answers_in(loose), [call for call in own if call.order[0] < now])
+
+
+def _answer_from_the_end(answers: Sequence[Part], calls: Sequence[Call]) -> None:
+    """Where calls are left out of the list, the last answers belong to the last calls so far."""
+    for part, call in zip(reversed(answers), reversed(calls), strict=False):
+        if call.answer is None and part.get("name") in (None, call.name):
+            call.answer = part
 
 
 def _answer_by_id(part: Part, evidence: _Evidence) -> bool:
@@ -282,16 +294,17 @@ def _answer_by_place(messages: Sequence[Message], by_meaning: dict[str, list[Cal
                 calls[number].answer = part
 
 
-def _answering(scope: Scope, *, first: bool) -> Iterator[Sequence[Message]]:
+def _answering(scope: Scope, *, first: bool) -> Iterator[tuple[Sequence[Message], int]]:
+    """Message lists that may hold answers, each with the time until which calls can have been made."""
     for number, unit in enumerate(scope.models):
         inputs = unit_messages(unit, Field.INPUT)
-        if number == 0:
-            yield given(inputs).after if first else ()
-        else:
-            yield inputs
-        yield [m for m in unit_messages(unit, Field.OUTPUT) if answers_in([m])]
+        if number:
+            yield inputs, unit.node.start
+        elif first:
+            yield given(inputs).after, unit.node.start
+        yield unit_messages(unit, Field.OUTPUT), unit.node.end + 1
     for node in scope.chain:
-        yield [m for m in value(node.facts, Field.OUTPUT) or () if answers_in([m])]
+        yield value(node.facts, Field.OUTPUT) or (), node.end + 1
 
 
 def _ordered(main: Scope, evidence: _Evidence) -> list[Call]:

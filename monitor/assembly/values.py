@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import math
+import re
 from typing import Any
 
 from monitor.assembly.literal import NotALiteral, keyword_repr, python_literal
@@ -15,6 +16,8 @@ from monitor.model.invocation import Capture
 
 MAX_DEPTH = 64
 """Deeper values are kept as text: nothing real nests deeper, and later steps recurse."""
+
+_KEYWORDS = re.compile(r"[a-z_]\w*=(?:['\"\[{(\d]|None |True |False |[A-Za-z.]+\()")
 
 _SENTINELS = frozenset(
     {"__redacted__", "<redacted>", "[redacted]", "<elided>", "[elided]", "redacted", "***redacted***", "[filtered]"}
@@ -64,7 +67,7 @@ def looks_cut(value: Any) -> bool:
 def _container(text: str) -> tuple[Any] | None:
     first = text.lstrip()[:1]
     if first not in ('"', "[", "{"):
-        return _constructor(text) if text.endswith((")", "'")) and text[:1].isalpha() else None
+        return _constructor(text) if text[:1].isalpha() else None
     found = from_json(text)
     if found is not None or first == '"':
         return found
@@ -81,7 +84,7 @@ def _constructor(text: str) -> tuple[Any] | None:
             return (plain(python_literal(text)),)
         except NotALiteral:
             return None
-    if text.startswith("content=") and "id='" in text:
+    if _KEYWORDS.match(text) and "content=" in text:
         try:
             return (plain(keyword_repr(text)),)
         except NotALiteral:

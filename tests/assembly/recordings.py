@@ -34,21 +34,9 @@ def load(files: Iterable[Path]) -> tuple[list[Span], list[LogRecord]]:
     return spans, logs
 
 
-def by_trace(spans: Iterable[Span], logs: Iterable[LogRecord]) -> list[tuple[list[Span], list[LogRecord]]]:
-    """Spans and log records, trace by trace."""
-    found: dict[str, tuple[list[Span], list[LogRecord]]] = {}
-    for span in spans:
-        found.setdefault(span.trace_id, ([], []))[0].append(span)
-    for log in logs:
-        found.setdefault(log.trace_id, ([], []))[1].append(log)
-    return list(found.values())
-
-
 def reconstruct(files: Iterable[Path], context: AssemblyContext = CONTEXT) -> list[Assembled]:
     """The invocations of recorded files, by start, then id."""
-    spans, logs = load(files)
-    made = [one for trace in by_trace(spans, logs) for one in assemble(*trace, context)]
-    return sorted(made, key=lambda one: (one.invocation.started_at, one.invocation.id))
+    return assemble(*load(files), context)
 
 
 def as_json(made: Iterable[Assembled]) -> list[dict[str, Any]]:

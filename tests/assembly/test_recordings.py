@@ -7,50 +7,30 @@ from pathlib import Path
 import pytest
 
 from tests.assembly.recordings import comparison
+from tests.conftest import SHARED
 
+# Where a recording lacks what the truth asks for: (reachable, asked for).
 CEILING = {
-    "openai-agents--openinference-chat": 141
-    / 144,  # names of tools that were never called are nowhere in the recording
+    "google-genai--openinference": (157, 162),  # a failed loop's tool call is named nowhere but among the tools offered
+    "openai--openlit": (203, 205),  # streamed tool definitions are only in log records without a trace id
+    "openai--openllmetry-0.47": (201, 212),  # streamed Responses calls leave nothing but the web request's span
+    "openai-agents--openinference-chat": (141, 144),  # names of tools that were not called are not recorded
 }
-"""The best possible score where a recording lacks what the truth asks for; 1.0 elsewhere."""
-
-EXACT = (
-    "agent-framework",
-    "agent-framework--in-web-app",
-    "agent-framework--responses",
-    "agent-framework--v1.36",
-    "autogen",
-    "google-adk",
-    "google-adk--1.39",
-    "google-adk--litellm",
-    "google-adk--v1",
-    "langgraph--otel-genai",
-    "openai--openllmetry",
-    "openai--otel-genai",
-    "openai--otel-v2",
-    "openai--otel-v2-latest",
-    "openai--otel-v2-latest-events",
-    "openai-agents--openllmetry",
-    "openai-agents--otel-genai",
-    "openai-agents-js--openinference",
-    "pydantic-ai",
-    "pydantic-ai--v2",
-    "pydantic-ai--v6",
-    "pydantic-ai-1.0--events",
-    "pydantic-ai-1.0--logs",
-    "strands-agents",
-    "strands-agents--semconv",
-    "vercel-ai-sdk",
-)
 
 
-@pytest.mark.parametrize("producer", EXACT)
+def producers() -> list[str]:
+    """The folders of recordings, none where they are missing."""
+    return sorted(folder.name for folder in (SHARED / "traces").glob("*/")) if SHARED.is_dir() else []
+
+
+@pytest.mark.parametrize("producer", producers())
 def test_producer(shared: Path, producer: str) -> None:
-    """Every field that the recordings of a producer carry is right."""
+    """Every field that the recordings of a producer carry is right, and what they do not carry is not invented."""
     tool = comparison(shared)
     total = tool.Score()
     for truth in sorted((shared / "traces" / producer).glob("*.truth.json")):
         total.add(tool.compare_case(truth, ""))
-    assert sum(total.scored.values()) > 0
-    reached = sum(total.right.values()) / sum(total.scored.values())
-    assert reached >= CEILING.get(producer, 1.0), "\n".join(total.differences)
+    right, scored = sum(total.right.values()), sum(total.scored.values())
+    reachable, asked = CEILING.get(producer, (scored, scored))
+    assert scored == asked
+    assert right >= reachable, "\n".join(total.differences)

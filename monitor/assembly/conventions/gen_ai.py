@@ -122,6 +122,10 @@ def _identity(reader: Reader) -> None:
     reader.text(Field.MODEL, "gen_ai.request.model")
     reader.text(Field.RESPONSE_MODEL, "gen_ai.response.model")
     reader.text(Field.RESPONSE_ID, "gen_ai.response.id")
+    reader.text(
+        Field.PREVIOUS_RESPONSE, "gen_ai.request.previous_response.id", "gen_ai.openai.request.previous_response_id"
+    )
+    reader.finish("gen_ai.response.finish_reasons", "gen_ai.response.finish_reason", "anthropic.message.stop_reason")
     _name_from_span(reader)
 
 

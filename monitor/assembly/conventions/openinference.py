@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
 from collectors.span import Attributes
 from monitor.assembly.conventions.reader import Reader, flattened
-from monitor.assembly.definitions import definition_of, schema_of, united
+from monitor.assembly.definitions import definition_of, definitions_of, schema_of, united
 from monitor.assembly.facts import Facts, Field, SpanClass
-from monitor.assembly.messages import lacking, messages_of
+from monitor.assembly.messages import lacking, messages_of, text_in
 from monitor.assembly.opaque import opaque_messages
 from monitor.assembly.parts import result_value
 from monitor.assembly.record import Record
@@ -95,10 +94,15 @@ def _model_call(reader: Reader) -> None:
     _parameters(reader)
     reader.text(Field.MODEL, "llm.request.model_name")
     reader.text(Field.RESPONSE_MODEL, "llm.response.model_name", "llm.model_name")
+    reader.finish("llm.finish_reason")
     reader.count(Field.INPUT_TOKENS, "llm.token_count.prompt")
     reader.count(Field.OUTPUT_TOKENS, "llm.token_count.completion")
     _flat_or_raw(reader, Field.INPUT, "user", "llm.input_messages", "input.value")
     _flat_or_raw(reader, Field.OUTPUT, "assistant", "llm.output_messages", "output.value")
+    raw = decode(attributes.get("output.value"))
+    identifier = raw.get("id", raw.get("response_id")) if isinstance(raw, Mapping) else None
+    if isinstance(identifier, str) and identifier.strip():
+        reader.put(Field.RESPONSE_ID, identifier, "output.value")
     tools = flattened(attributes, "llm.tools")
     found = [definition_of(decode(_inner(item, "tool").get("json_schema", _inner(item, "tool")))) for item in tools]
     definitions = united(one for one in found if one is not None)
@@ -115,6 +119,11 @@ def _parameters(reader: Reader) -> None:
     parameters = decode(reader.record.attributes.get("llm.invocation_parameters"))
     if not isinstance(parameters, Mapping):
         return
+    tools = parameters.get("tools") or parameters.get("functions")
+    if isinstance(tools, list):
+        found = definitions_of(tools)
+        if found:
+            reader.put(Field.DEFINITIONS, found, "llm.invocation_parameters", weak=True)
     model = parameters.get("model") or parameters.get("model_name")
     if isinstance(model, str) and model.strip():
         reader.put(Field.MODEL, model, "llm.invocation_parameters")
@@ -122,6 +131,9 @@ def _parameters(reader: Reader) -> None:
     identifier = parameters.get("id")
     if isinstance(identifier, str) and identifier.strip():
         reader.put(Field.RESPONSE_ID, identifier, "llm.invocation_parameters")
+    previous = parameters.get("previous_response_id")
+    if isinstance(previous, str) and previous.strip():
+        reader.put(Field.PREVIOUS_RESPONSE, previous, "llm.invocation_parameters")
 
 
 def _flat_or_raw(reader: Reader, field: Field, role: str, prefix: str, raw_key: str) -> None:
@@ -129,14 +141,17 @@ def _flat_or_raw(reader: Reader, field: Field, role: str, prefix: str, raw_key: 
     attributes = reader.record.attributes
     flat = flat_messages(attributes, prefix)
     raw, reason = _raw(attributes, raw_key, role)
-    if flat and not _poorer(flat, raw):
+    if flat and not _poorer(flat, raw) and not (field is Field.OUTPUT and _stale(flat, raw)):
         reader.put(field, flat, prefix, capture=lacking(flat))
-    if raw:
+    if raw or reason is not None:
         reader.put(field, raw, raw_key, capture=reason)
-    elif reason is not None and not flat:
-        reader.put(field, (), raw_key, capture=reason)
     if flat:
         reader.put(field, flat, prefix, capture=lacking(flat))
+
+
+def _stale(flat: tuple[Message, ...], raw: tuple[Message, ...]) -> bool:
+    """Whether the flattened output still has an earlier call's tool calls beside this call's text (attributes overwritten)."""
+    return text_in(raw) is not None and _tool_parts(raw) == 0 and text_in(flat) is not None and _tool_parts(flat) > 0
 
 
 def _raw(attributes: Attributes, key: str, role: str) -> tuple[tuple[Message, ...], Capture | None]:
@@ -171,6 +186,11 @@ def flat_messages(attributes: Attributes, prefix: str) -> tuple[Message, ...]:
     """The messages behind `prefix.N.message.*`."""
     items = [_item(_inner(item, "message"), item) for item in flattened(attributes, prefix)]
     return messages_of([item for item in items if item is not None], "user") if items else ()
+
+
+def flat_calls(attributes: Attributes, prefix: str) -> list[dict[str, Any]]:
+    """The tool calls behind `prefix.N.tool_call.*`."""
+    return [_call(entry) for entry in flattened(attributes, prefix)]
 
 
 def _item(message: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -238,26 +258,33 @@ def _tool(reader: Reader) -> None:
         _tool_output(reader, output)
     schema = schema_of({"parameters": attributes.get("tool.parameters")})
     name = reader.record.text("tool.name")
-    if name and isinstance(schema, Mapping) and ("properties" in schema or schema.get("type") == "object"):
+    if name and isinstance(schema, Mapping) and _is_schema(schema):
         reader.put(
             Field.TOOL_SCHEMA, ToolDefinition(name, reader.record.text("tool.description"), schema), "tool.parameters"
         )
 
 
 def _tool_input(reader: Reader) -> None:
+    """Arguments are the input; `tool.parameters` holds a schema in some producers, the arguments in others."""
     attributes = reader.record.attributes
     value = attributes.get("input.value")
-    decoded = decode(value)
-    if isinstance(decoded, Mapping) and {"args", "kwargs"} <= set(decoded):
-        kwargs = decoded["kwargs"]
-        decoded = kwargs if isinstance(kwargs, Mapping) and not decoded["args"] else decoded
-        value = json.dumps(decoded, ensure_ascii=False, default=str) if decoded is kwargs else value
     if value is not None:
-        reader.arguments(value, "input.value")
-        return
+        reader.arguments(_bound(value), "input.value")
     parameters = decode(attributes.get("tool.parameters"))
-    if isinstance(parameters, Mapping) and not {"properties", "type"} & set(parameters):
+    if isinstance(parameters, Mapping) and parameters and not _is_schema(parameters):
         reader.arguments(attributes.get("tool.parameters"), "tool.parameters")
+
+
+def _bound(value: Any) -> Any:
+    """Smolagents' `{"args": [], "kwargs": {…}}` as its keyword arguments; other values as they are."""
+    decoded = decode(value)
+    if isinstance(decoded, Mapping) and {"args", "kwargs"} <= set(decoded) and not decoded["args"]:
+        return decoded["kwargs"]
+    return value
+
+
+def _is_schema(parameters: Mapping[str, Any]) -> bool:
+    return isinstance(parameters.get("properties"), Mapping) or parameters.get("type") == "object"
 
 
 def _tool_output(reader: Reader, output: Any) -> None:

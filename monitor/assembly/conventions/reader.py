@@ -8,12 +8,15 @@ from typing import Any
 from collectors.span import Attributes
 from monitor.assembly.facts import Field, Found, SpanClass, rank
 from monitor.assembly.messages import read_messages, text_in, withheld_text
+from monitor.assembly.parts import result_value
 from monitor.assembly.record import Record
 from monitor.assembly.values import decode, decode_any, number_of, plain, withheld
 from monitor.model.invocation import Capture
 
 PLACEHOLDERS = frozenset({"", "unknown", "none", "null", "undefined", "n/a"})
 """Texts that instrumentations write where they know nothing."""
+
+_ASKING = frozenset({"tool_calls", "tool_call", "tool-calls", "tool_use", "tooluse", "function_call", "toolcalls"})
 
 MAX_SEGMENTS = 24
 """Flattened keys with more segments are no messages; they are left out."""
@@ -44,6 +47,15 @@ class Reader:
             value = self.record.attributes.get(key)
             if isinstance(value, str) and value.strip().lower() not in PLACEHOLDERS and withheld(value) is None:
                 self.put(field, value, key, weak=weak)
+                return
+
+    def finish(self, *keys: str) -> None:
+        """Whether the model stopped in order to call tools, by a finish reason or a list of them."""
+        for key in keys:
+            value = decode(self.record.attributes.get(key))
+            reasons = [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else []
+            if reasons:
+                self.put(Field.ASKS, any(str(reason).lower() in _ASKING for reason in reasons), key)
                 return
 
     def count(self, field: Field, *keys: str) -> None:
@@ -97,6 +109,9 @@ def unquoted(value: Any) -> Any:
             return decode(value, 1)
         if value.strip() == "null":
             return None
+        if value.startswith(("content=", "ToolMessage(")):
+            decoded = decode(value, 1)  # the repr of a LangChain tool message
+            return result_value(decoded) if isinstance(decoded, Mapping) else value
     return value
 
 

@@ -1,0 +1,192 @@
+"""Model calls that each have a trace of their own: which of them make one turn (reference: conventions, section 8.7).
+
+Evidence, strongest first: the same response (recorded twice), an answer to a tool call that the earlier one asked for, the previous
+response's id, a history that is the earlier call word for word. Where content is switched off, a call that says nothing goes to the one
+turn of its process that waits for tools, if there is exactly one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from monitor.assembly.facts import Field, SpanClass, value
+from monitor.assembly.messages import answers_in, calls_in, fingerprint, lacking
+from monitor.assembly.neighbourhood import Surroundings, Unit
+from monitor.assembly.segmentation import Segment
+from monitor.assembly.tree import Node
+from monitor.assembly.turns import given
+
+PATIENCE_NS = 5 * 60 * 1_000_000_000
+"""How long a turn without content waits for its next model call."""
+
+
+def joined(segments: Sequence[Segment], around: Surroundings) -> list[Segment]:
+    """The segments, with lone model calls that make one turn put together. Others stay as they are."""
+    turns = _Turns()
+    kept: list[Segment] = []
+    for one in sorted(segments, key=lambda segment: (segment.root.start, -segment.root.end, segment.root.span_id)):
+        if not is_lone(one.root):
+            kept.append(one)
+            continue
+        turn = turns.waiting_for(one, around)
+        if turn is None:
+            kept.append(one)
+            turn = one
+        else:
+            turn.members += one.members
+            turn.joined = True
+        turns.note(turn, _models(one, around))
+    return kept
+
+
+def is_lone(root: Node) -> bool:
+    """Whether a root is a model call that nothing encloses."""
+    return root.span_class is SpanClass.MODEL and (root.parent is None or root.parent.phantom)
+
+
+def _models(one: Segment, around: Surroundings) -> list[Unit]:
+    units = [around.units[id(node)] for node in one.members if id(node) in around.units]
+    return [unit for unit in units if unit.node.span_class is SpanClass.MODEL]
+
+
+class _Turns:
+    """Turns by what would continue them."""
+
+    def __init__(self) -> None:
+        self._by_key: dict[str, Segment] = {}
+        self._open: dict[str, dict[int, tuple[Segment, int, str]]] = {}
+        self._newest: dict[str, tuple[Segment, Node]] = {}
+
+    def waiting_for(self, one: Segment, around: Surroundings) -> Segment | None:
+        """The turn that a segment continues, None for a turn of its own."""
+        models = _models(one, around)
+        for key in needed(models):
+            turn = self._by_key.get(key)
+            if turn is not None:
+                return turn
+        return self._beside(models[0]) or self._only_open(models[0]) if models else None
+
+    def _beside(self, unit: Unit) -> Segment | None:
+        """The turn whose newest call a record without content repeats: another instrumentation's, within its time."""
+        newest = self._newest.get(_process(unit.node))
+        if newest is None or not _says_nothing(unit):
+            return None
+        turn, other = newest
+        inside = other.start <= unit.node.start and unit.node.end <= other.end
+        return turn if inside and _scope(other) != _scope(unit.node) and _model(other) == _model(unit.node) else None
+
+    def _only_open(self, unit: Unit) -> Segment | None:
+        """The one turn of the process that waits for tools, for a call that says nothing, or only repeats what that turn was asked."""
+        node = unit.node
+        waiting = [
+            (turn, asked)
+            for turn, since, asked in self._open.get(_process(node), {}).values()
+            if since <= node.start <= since + PATIENCE_NS and _same_talk(turn.root, node)
+        ]
+        if _says_nothing(unit):
+            return waiting[0][0] if len(waiting) == 1 else None
+        again = [turn for turn, asked in waiting if asked == _asked_for(unit)]
+        return again[0] if len(again) == 1 else None
+
+    def note(self, turn: Segment, models: Sequence[Unit]) -> None:
+        """Remember what a turn's newest model calls may be continued by."""
+        for key in left(models):
+            self._by_key[key] = turn
+        if models:
+            last = models[-1].node
+            waiting = self._open.setdefault(_process(last), {})
+            waiting.pop(id(turn), None)
+            self._newest[_process(last)] = turn, last
+            if value(last.facts, Field.ASKS) is True or _asked(models[-1]):
+                waiting[id(turn)] = turn, last.end, _asked_for(models[-1])
+
+
+def needed(models: Sequence[Unit]) -> Iterator[str]:
+    """Keys of what the first of a trace's model calls goes on from."""
+    if not models:
+        return
+    facts = models[0].node.facts
+    response, previous = value(facts, Field.RESPONSE_ID), value(facts, Field.PREVIOUS_RESPONSE)
+    if response:
+        yield f"response {response}"
+    messages = value(facts, Field.INPUT) or ()
+    parts = given(messages)
+    if parts.asked and not parts.after:
+        return  # a new user message begins a new turn
+    for part in reversed(answers_in(parts.after or messages)):
+        if part.get("id"):
+            yield f"call {part['id']}"
+    for part in reversed(calls_in(parts.after)):
+        if part.get("id"):
+            yield f"call {part['id']}"
+    if previous:
+        yield f"after {previous}"
+    told = [message for message in messages if message.role != "system"]
+    while told and told[-1].role == "tool":
+        told.pop()
+    if told and told[-1].role == "assistant":
+        yield f"said {fingerprint(told)}"
+
+
+def left(models: Sequence[Unit]) -> Iterator[str]:
+    """Keys of what may go on from a trace's model calls."""
+    for unit in models:
+        facts = unit.node.facts
+        response = value(facts, Field.RESPONSE_ID)
+        if response:
+            yield f"response {response}"
+            yield f"after {response}"
+        spoken = value(facts, Field.OUTPUT) or ()
+        for part in calls_in(spoken):
+            if part.get("id"):
+                yield f"call {part['id']}"
+        if calls_in(spoken):
+            yield f"said {fingerprint((*(value(facts, Field.INPUT) or ()), *spoken))}"
+
+
+def _says_nothing(unit: Unit) -> bool:
+    """Whether a call's input is not recorded, so that it cannot tell what it goes on from."""
+    return lacking(value(unit.node.facts, Field.INPUT) or ()) is not None
+
+
+def _asked(unit: Unit) -> bool:
+    return bool(calls_in(value(unit.node.facts, Field.OUTPUT) or ()))
+
+
+def _asked_for(unit: Unit) -> str:
+    return fingerprint(value(unit.node.facts, Field.INPUT) or ())
+
+
+def _scope(node: Node) -> str:
+    return node.span.scope.name if node.span else ""
+
+
+def _model(node: Node) -> str | None:
+    model: str | None = value(node.facts, Field.MODEL)
+    return model
+
+
+def _process(node: Node) -> str:
+    attributes = node.span.resource.attributes if node.span else {}
+    return f"{attributes.get('service.name')} {attributes.get('service.instance.id')}"
+
+
+def _same_talk(one: Node, other: Node) -> bool:
+    """Whether two calls name the same conversation, or neither names one."""
+    return bool(value(one.facts, Field.CONVERSATION) == value(other.facts, Field.CONVERSATION))
+
+
+@dataclass(frozen=True, slots=True)
+class Ties:
+    """Keys by which a trace of lone model calls hangs together with others: what it goes on from, and what may go on from it."""
+
+    needs: frozenset[str]
+    leaves: frozenset[str]
+
+
+def ties_of(segments: Sequence[Segment], around: Surroundings) -> Ties:
+    """The ties of a trace's lone model calls; none where an agent or a request encloses them."""
+    lone = [_models(one, around) for one in segments if is_lone(one.root)]
+    leaves = frozenset(key for models in lone for key in left(models))
+    return Ties(frozenset(key for models in lone for key in needed(models)), leaves)
