@@ -1,0 +1,137 @@
+"""Erasing content: people forgotten, retention, what no monitor wanted."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+from monitor.store.sqlite.waiting import withdraw
+
+
+def erase_content(connection: sqlite3.Connection, invocations: Sequence[int]) -> None:
+    """Erase what was said in invocations and in what judges said of them. Heads and figures stay."""
+    rows = [(row,) for row in invocations]
+    connection.executemany("DELETE FROM invocation_content WHERE invocation = ?", rows)
+    connection.executemany(
+        "DELETE FROM verdict_content WHERE evaluation IN (SELECT n FROM evaluations WHERE invocation = ?)", rows
+    )
+    connection.executemany("UPDATE invocations SET has_content = 0 WHERE n = ?", rows)
+
+
+def erase_spans(connection: sqlite3.Connection, traces: Sequence[int]) -> None:
+    """Erase the raw spans of traces."""
+    rows = [(row,) for row in traces]
+    connection.executemany("DELETE FROM trace_spans WHERE trace = ?", rows)
+    connection.executemany("UPDATE traces SET has_spans = 0 WHERE n = ?", rows)
+
+
+def _rows(connection: sqlite3.Connection, query: str, *arguments: object) -> list[int]:
+    return [row[0] for row in connection.execute(query, arguments)]
+
+
+def forget(connection: sqlite3.Connection, *, trace_id: str | None, conversation_id: str | None) -> int:
+    """See `Store.forget`. What comes later for these invocations and traces is stored without content.
+
+    Attributes go too: they are no content, but they may name the person.
+    """
+    if trace_id is not None:
+        traces = _rows(connection, "SELECT n FROM traces WHERE trace_id = ?", trace_id)
+        invocations = [
+            row for trace in traces for row in _rows(connection, "SELECT n FROM invocations WHERE trace = ?", trace)
+        ]
+    else:
+        query = "SELECT n FROM invocations WHERE conversation_id = ?"
+        invocations = _rows(connection, query, conversation_id)
+        traces = _rows(connection, f"SELECT DISTINCT trace FROM invocations WHERE n IN ({query})", conversation_id)  # noqa: S608
+    erase_content(connection, invocations)
+    erase_spans(connection, traces)
+    connection.executemany("UPDATE traces SET forgotten = 1 WHERE n = ?", [(row,) for row in traces])
+    connection.executemany(
+        "UPDATE invocations SET forgotten = 1, attributes = NULL WHERE n = ?", [(row,) for row in invocations]
+    )
+    return len(invocations)
+
+
+def drop_unwanted(connection: sqlite3.Connection, limit: int) -> int:
+    """See `Store.drop_unwanted_content`. Raw spans go when no invocation of their trace has content left."""
+    invocations = _rows(
+        connection,
+        "SELECT n FROM invocations WHERE has_content = 1 AND unconsidered = 0 AND drawn = 0 LIMIT ?",
+        limit,
+    )
+    erase_content(connection, invocations)
+    _erase_spans_without_content(connection, invocations)
+    return len(invocations)
+
+
+def _erase_spans_without_content(connection: sqlite3.Connection, invocations: Sequence[int]) -> None:
+    traces = {
+        trace
+        for row in invocations
+        for trace in _rows(
+            connection,
+            """SELECT trace FROM invocations i WHERE n = ? AND NOT EXISTS (
+                   SELECT 1 FROM invocations o WHERE o.trace = i.trace AND o.has_content = 1)""",
+            row,
+        )
+    }
+    erase_spans(connection, sorted(traces))
+
+
+def expire_content(connection: sqlite3.Connection, before: float, limit: int) -> int:
+    """Erase the content of up to `limit` invocations and as many traces that settled before a time, oldest first."""
+    invocations = _rows(
+        connection,
+        "SELECT n FROM invocations WHERE has_content = 1 AND settled_at < ? ORDER BY settled_at LIMIT ?",
+        before,
+        limit,
+    )
+    traces = _rows(
+        connection,
+        "SELECT n FROM traces WHERE has_spans = 1 AND settled_at < ? ORDER BY settled_at LIMIT ?",
+        before,
+        limit,
+    )
+    erase_content(connection, invocations)
+    erase_spans(connection, traces)
+    return len(invocations) + len(traces)
+
+
+def expire_rows(connection: sqlite3.Connection, before: float, limit: int) -> int:
+    """Delete up to `limit` invocations that settled before a time, with their decisions, evaluations and verdicts; and as many traces
+    that have none left.
+    """
+    found = connection.execute(
+        "SELECT n, settled_at, unconsidered FROM invocations WHERE settled_at < ? ORDER BY settled_at LIMIT ?",
+        (before, limit),
+    ).fetchall()
+    for row, settled_at, unconsidered in found:
+        if unconsidered:
+            withdraw(connection, row, settled_at)
+    rows = [(row,) for row, _, _ in found]
+    erase_content(connection, [row for (row,) in rows])
+    connection.executemany(
+        "DELETE FROM verdicts WHERE evaluation IN (SELECT n FROM evaluations WHERE invocation = ?)", rows
+    )
+    connection.executemany("DELETE FROM evaluations WHERE invocation = ?", rows)
+    connection.executemany("DELETE FROM decisions WHERE invocation = ?", rows)
+    connection.executemany("DELETE FROM invocations WHERE n = ?", rows)
+    traces = _rows(
+        connection,
+        """SELECT n FROM traces t WHERE settled_at < ?
+           AND NOT EXISTS (SELECT 1 FROM invocations i WHERE i.trace = t.n) ORDER BY settled_at LIMIT ?""",
+        before,
+        limit,
+    )
+    erase_spans(connection, traces)
+    connection.executemany("DELETE FROM traces WHERE n = ?", [(row,) for row in traces])
+    return len(rows) + len(traces)
+
+
+def expire_runs(connection: sqlite3.Connection, before: float) -> None:
+    """Delete runs of before a time, except each monitor's newest that was completed: the schedule goes on from it."""
+    connection.execute(
+        """DELETE FROM runs WHERE tick < ? AND tick < (
+               SELECT max(tick) FROM runs newest WHERE newest.monitor = runs.monitor AND newest.outcome <> 'failed')""",
+        (before,),
+    )

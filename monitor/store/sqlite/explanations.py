@@ -1,0 +1,61 @@
+"""Why a trace was or was not judged."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from typing import Any
+
+from monitor.clock import rfc3339
+from monitor.store.sqlite.listings import evaluation_items
+from monitor.store.sqlite.waiting import waiting_monitors
+
+
+def decisions(connection: sqlite3.Connection, trace_id: str) -> list[dict[str, Any]]:
+    """See `Store.decisions`. `decision` is drawn, not_selected or waiting: not yet considered by that monitor."""
+    found = connection.execute(
+        """SELECT i.n, i.id, i.settled_at, i.unconsidered, i.merged_into, i.settled_by FROM invocations i
+           JOIN traces t ON t.n = i.trace WHERE t.trace_id = ? ORDER BY i.n""",
+        (trace_id,),
+    ).fetchall()
+    explained: list[dict[str, Any]] = []
+    for row, invocation_id, settled_at, unconsidered, merged_into, settled_by in found:
+        common = {"invocation_id": invocation_id, "settled_by": settled_by, "merged_into": merged_into}
+        explained += [{**common, **decided} for decided in _decided(connection, row)]
+        if unconsidered:
+            explained += [{**common, **waiting} for waiting in _waiting(connection, row, settled_at)]
+    return explained
+
+
+def _decided(connection: sqlite3.Connection, row: int) -> list[dict[str, Any]]:
+    found = connection.execute(
+        """SELECT monitor, drawn, reason, number, inclusion_probability, stratum, tick, detail FROM decisions
+           WHERE invocation = ? ORDER BY monitor""",
+        (row,),
+    ).fetchall()
+    return [_decision_json(decision, evaluation_items(connection, row, decision[0])) for decision in found]
+
+
+def _decision_json(decision: Sequence[Any], evaluations: list[dict[str, Any]]) -> dict[str, Any]:
+    monitor, drawn, reason, number, probability, stratum, tick, detail = decision
+    return {
+        "monitor": monitor,
+        "decision": "drawn" if drawn else "not_selected",
+        "reason": reason,
+        "detail": detail,
+        "u": number,
+        "inclusion_probability": probability,
+        "stratum": stratum,
+        "tick": rfc3339(tick),
+        "evaluations": evaluations,
+    }
+
+
+def _waiting(connection: sqlite3.Connection, row: int, settled_at: float) -> list[dict[str, Any]]:
+    query = "SELECT 1 FROM waiting WHERE monitor = ? AND settled_at = ? AND invocation = ?"
+    nothing: dict[str, Any] = dict.fromkeys(("reason", "u", "inclusion_probability", "stratum", "tick"))
+    return [
+        {"monitor": monitor, "decision": "waiting", **nothing, "detail": "", "evaluations": []}
+        for monitor in waiting_monitors(connection)
+        if connection.execute(query, (monitor, settled_at, row)).fetchone() is not None
+    ]

@@ -1,0 +1,154 @@
+"""The schema, as the list of scripts that made it. A script once released is never edited: a change is one more script.
+
+Who is judged (heads, decisions, evaluations, verdicts) is kept apart from what was said (the three tables of content at the end), so
+that erasing content is a delete that leaves all figures alone. Times are seconds since 1970-01-01Z, those of invocations nanoseconds.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+
+from monitor.store.protocol import StoreTooNew
+
+MIGRATIONS = (
+    """
+    -- What many invocations have in common; `agent` is the label, an unknown version or environment is NULL.
+    CREATE TABLE profiles (
+        n INTEGER PRIMARY KEY, agent TEXT NOT NULL, agent_name TEXT, agent_version TEXT, environment TEXT, service TEXT,
+        model TEXT, operation TEXT, convention TEXT NOT NULL, collector TEXT NOT NULL
+    ) STRICT;
+    CREATE INDEX profiles_by_value ON profiles (agent, agent_version, environment, model, operation);
+
+    -- `segment` and `position`: up to where the journal was read for this trace.
+    CREATE TABLE traces (
+        n INTEGER PRIMARY KEY, trace_id TEXT NOT NULL UNIQUE, collector TEXT NOT NULL, settled_by TEXT NOT NULL,
+        settled_at REAL NOT NULL, segment INTEGER NOT NULL, position INTEGER NOT NULL, span_count INTEGER NOT NULL,
+        late_spans INTEGER NOT NULL, forgotten INTEGER NOT NULL DEFAULT 0, has_spans INTEGER NOT NULL DEFAULT 0
+    ) STRICT;
+    CREATE INDEX traces_by_settling ON traces (settled_at);
+    CREATE INDEX traces_with_spans ON traces (settled_at) WHERE has_spans = 1;
+
+    -- `window_at`: the end, never later than the settling. `unconsidered`: monitors that have yet to look. `drawn`: monitors that drew it.
+    CREATE TABLE invocations (
+        n INTEGER PRIMARY KEY, id TEXT NOT NULL UNIQUE, trace INTEGER NOT NULL, span_id TEXT NOT NULL, parent_id TEXT,
+        conversation_id TEXT, profile INTEGER NOT NULL, started_at INTEGER NOT NULL, ended_at INTEGER NOT NULL,
+        settled_at REAL NOT NULL, window_at REAL NOT NULL, settled_by TEXT NOT NULL, late_spans INTEGER NOT NULL,
+        completeness TEXT, revision INTEGER NOT NULL, has_error INTEGER NOT NULL, tools TEXT, model_calls INTEGER NOT NULL,
+        input_tokens INTEGER, output_tokens INTEGER, attributes TEXT, upstream_probability REAL NOT NULL,
+        kept_below REAL NOT NULL, digest TEXT NOT NULL, span_ids BLOB NOT NULL, merged_into TEXT,
+        unconsidered INTEGER NOT NULL, drawn INTEGER NOT NULL DEFAULT 0, has_content INTEGER NOT NULL,
+        forgotten INTEGER NOT NULL DEFAULT 0
+    ) STRICT;
+    CREATE INDEX invocations_by_trace ON invocations (trace);
+    CREATE INDEX invocations_by_end ON invocations (ended_at, n);
+    CREATE INDEX invocations_by_settling ON invocations (settled_at);
+    CREATE INDEX invocations_by_conversation ON invocations (conversation_id) WHERE conversation_id IS NOT NULL;
+    CREATE INDEX invocations_with_content ON invocations (settled_at) WHERE has_content = 1;
+    CREATE INDEX invocations_unwanted ON invocations (n) WHERE has_content = 1 AND unconsidered = 0 AND drawn = 0;
+
+    -- Who has yet to be considered. A run takes rows out: what commits late is simply there at the next run.
+    CREATE TABLE waiting (
+        monitor TEXT NOT NULL, settled_at REAL NOT NULL, invocation INTEGER NOT NULL,
+        PRIMARY KEY (monitor, settled_at, invocation)
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE runs (
+        monitor TEXT NOT NULL, tick REAL NOT NULL, started_at REAL NOT NULL, finished_at REAL, outcome TEXT NOT NULL,
+        considered INTEGER NOT NULL, drawn INTEGER NOT NULL, evaluations INTEGER NOT NULL, carry REAL NOT NULL,
+        error TEXT, strata TEXT, PRIMARY KEY (monitor, tick)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX runs_by_tick ON runs (tick, monitor);
+
+    -- `eligible`: how many invocations this one stands for among the eligible, 1 / kept_below; 0 where filtered or incomplete.
+    CREATE TABLE decisions (
+        invocation INTEGER NOT NULL, monitor TEXT NOT NULL, tick REAL NOT NULL, drawn INTEGER NOT NULL, reason TEXT,
+        number REAL NOT NULL, inclusion_probability REAL NOT NULL, stratum TEXT NOT NULL, detail TEXT NOT NULL,
+        eligible REAL NOT NULL, profile INTEGER NOT NULL, window_at REAL NOT NULL, PRIMARY KEY (invocation, monitor)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX decisions_drawn ON decisions (monitor, tick) WHERE drawn = 1;
+    CREATE INDEX decisions_eligible ON decisions (monitor, profile, window_at, eligible) WHERE eligible > 0;
+
+    -- A pending evaluation with `available_at` 0 is free; else it is claimed or put off until then.
+    CREATE TABLE evaluations (
+        n INTEGER PRIMARY KEY AUTOINCREMENT, invocation INTEGER NOT NULL, monitor TEXT NOT NULL, rubric TEXT NOT NULL,
+        rubric_version TEXT NOT NULL, judge TEXT NOT NULL, shadow INTEGER NOT NULL, tick REAL NOT NULL, number REAL NOT NULL,
+        inclusion_probability REAL NOT NULL, revision INTEGER NOT NULL, state TEXT NOT NULL, attempts INTEGER NOT NULL,
+        available_at REAL NOT NULL, claimed INTEGER NOT NULL, created_at REAL NOT NULL, failure TEXT,
+        UNIQUE (invocation, monitor, rubric_version)
+    ) STRICT;
+    CREATE INDEX evaluations_free ON evaluations (judge, monitor, tick, number, n)
+        WHERE state = 'pending' AND available_at = 0;
+    CREATE INDEX evaluations_held ON evaluations (available_at) WHERE state = 'pending' AND available_at > 0;
+    CREATE INDEX evaluations_open ON evaluations (monitor, state, created_at) WHERE state <> 'done';
+
+    -- `counted` 0: its invocation was merged into another. `first_verdict` is the one that the tallies count.
+    CREATE TABLE verdicts (
+        evaluation INTEGER PRIMARY KEY, invocation INTEGER NOT NULL, monitor TEXT NOT NULL, rubric TEXT NOT NULL,
+        rubric_version TEXT NOT NULL, judge TEXT, judge_model TEXT, verdict TEXT NOT NULL, first_verdict TEXT NOT NULL,
+        score REAL, score_low REAL NOT NULL, score_high REAL NOT NULL, threshold REAL, unjudgeable_reason TEXT,
+        criteria TEXT NOT NULL, inclusion_probability REAL NOT NULL, revision INTEGER NOT NULL,
+        input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, requests INTEGER NOT NULL, cost_usd REAL,
+        judged_at REAL NOT NULL, window_at REAL NOT NULL, counted INTEGER NOT NULL DEFAULT 1
+    ) STRICT;
+    CREATE INDEX verdicts_by_monitor ON verdicts (monitor, window_at);
+    CREATE INDEX verdicts_by_end ON verdicts (window_at, evaluation);
+    CREATE INDEX verdicts_by_judging ON verdicts (judged_at, evaluation);
+
+    CREATE TABLE rubric_versions (
+        version TEXT PRIMARY KEY, definition TEXT NOT NULL, created_at REAL NOT NULL
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE tallies (
+        metric TEXT NOT NULL, labels TEXT NOT NULL, value REAL NOT NULL, created_at REAL NOT NULL, updated_at REAL NOT NULL,
+        exemplar_trace TEXT, exemplar_at REAL, PRIMARY KEY (metric, labels)
+    ) STRICT, WITHOUT ROWID;
+
+    CREATE TABLE leases (
+        name TEXT PRIMARY KEY, owner TEXT NOT NULL, expires_at REAL NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE state (name TEXT PRIMARY KEY, value TEXT NOT NULL) STRICT, WITHOUT ROWID;
+
+    -- Content: what people and models said.
+    CREATE TABLE invocation_content (invocation INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT;
+    CREATE TABLE verdict_content (evaluation INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT;
+    CREATE TABLE trace_spans (trace INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT;
+    """,
+)
+
+
+def migrate(connection: sqlite3.Connection) -> None:
+    """Bring a database forward to this program's schema, in one transaction. Raises StoreTooNew for one of a later program."""
+    found = _version(connection)
+    if found > len(MIGRATIONS):
+        raise StoreTooNew(
+            f"its schema is version {found} and this rubricd knows versions up to {len(MIGRATIONS)}: "
+            "run the newer rubricd again, or restore a backup"
+        )
+    if found == len(MIGRATIONS):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for script in MIGRATIONS[_version(connection) :]:  # looked at again: another process may have been first
+            for statement in _statements(script):
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def _statements(script: str) -> Iterator[str]:
+    """The statements of a script. `executescript` would commit between them."""
+    collected = ""
+    for line in script.splitlines():
+        collected += line + "\n"
+        if sqlite3.complete_statement(collected):
+            yield collected
+            collected = ""

@@ -1,0 +1,268 @@
+"""The SQLite store: the protocol's methods, each a function of a connection run by the writer or in a read snapshot."""
+
+from __future__ import annotations
+
+import itertools
+import sqlite3
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from monitor.model.invocation import Invocation
+from monitor.model.run import (
+    Candidate,
+    Evaluation,
+    JournalPosition,
+    Judged,
+    Page,
+    PendingCount,
+    Query,
+    Run,
+    RunPlan,
+    RunRequest,
+    StoredTrace,
+    Tally,
+    TraceSettlement,
+)
+from monitor.model.totals import WindowFigures
+from monitor.model.verdict import Verdict
+from monitor.store.protocol import Recompute
+from monitor.store.sqlite import (
+    budget_cut,
+    erasure,
+    evaluations,
+    explanations,
+    figures,
+    listings,
+    runs,
+    small_tables,
+    traces,
+    verdicts,
+    waiting,
+)
+from monitor.store.sqlite.connections import ReadPool
+from monitor.store.sqlite.space import empty_log, give_back, used_bytes
+from monitor.store.sqlite.tallies import Counting, read_tallies
+from monitor.store.sqlite.writer import Writer
+
+DATABASE = "rubricd.db"
+_BATCH, _SMALL_BATCH = 500, 50
+"""Invocations that one transaction of a retention erases: others wait for it. The small one goes by size, not further than needed."""
+
+
+class SqliteStore:
+    """Everything rubricd remembers, in one file of a folder. See `monitor.store.protocol.Store` for what each method promises.
+
+    Opening creates or migrates the database. Raises StoreUnwritable, StoreTooNew.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        path = folder.absolute() / DATABASE
+        self._writer = Writer(path)
+        self._reads = ReadPool(path)
+        self._turns = itertools.count()
+        self._labels: dict[str, Mapping[str, str]] = {}
+
+    # -- traces and invocations
+    def save_traces(self, settlements: Sequence[TraceSettlement]) -> None:
+        """Store settled traces; they are compressed in the caller's thread."""
+        prepared = [traces.prepare(settlement) for settlement in settlements]
+        if prepared:
+            self._writer.call(lambda c: traces.save(c, prepared))
+
+    def trace(self, trace_id: str) -> StoredTrace | None:
+        """A settled trace with its invocations, or None."""
+        with self._reads.snapshot() as connection:
+            return traces.stored_trace(connection, trace_id)
+
+    def consumed_positions(self, trace_ids: Collection[str]) -> Mapping[str, JournalPosition]:
+        """For those of the traces that have settled: up to where the journal has been read for them."""
+        with self._reads.snapshot() as connection:
+            return traces.consumed_positions(connection, trace_ids)
+
+    def invocation(self, invocation_id: str) -> Invocation | None:
+        """An invocation by its id."""
+        with self._reads.snapshot() as connection:
+            return traces.stored_invocation(connection, invocation_id)
+
+    # -- runs
+    def last_run(self, monitor: str, *, completed: bool = False) -> Run | None:
+        """The monitor's newest run by tick, or None."""
+        with self._reads.snapshot() as connection:
+            return runs.last_run(connection, monitor, completed=completed)
+
+    def oldest_waiting(self, monitor: str) -> float | None:
+        """When the oldest invocation settled that the monitor has not yet considered, or None."""
+        with self._reads.snapshot() as connection:
+            return waiting.oldest_waiting(connection, monitor)
+
+    def execute_run(self, request: RunRequest, decide: Callable[[Sequence[Candidate], float], RunPlan]) -> Run | None:
+        """One tick; `decide` is called in the writer's thread and holds up all other writing."""
+        return self._writer.call(lambda c: runs.execute(c, request, decide))
+
+    def miss_run(self, request: RunRequest) -> Run | None:
+        """Record a tick that is not caught up."""
+        return self._writer.call(lambda c: runs.miss(c, request))
+
+    def fail_run(self, request: RunRequest, error: str) -> None:
+        """Record that a tick failed."""
+        self._writer.call(lambda c: runs.fail(c, request, error))
+
+    def cut_run(self, monitor: str, tick: float, recompute: Recompute, now: float) -> int:
+        """End a run early because its budget is spent."""
+        return self._writer.call(lambda c: budget_cut.cut(c, monitor, tick, recompute, now))
+
+    def retire_monitors(self, active: Collection[str]) -> int:
+        """Drop what waits for monitors that are not among the active ones."""
+        return self._writer.call(lambda c: waiting.retire(c, active))
+
+    # -- evaluations
+    def claim_evaluations(
+        self, limit: int, now: float, lease_seconds: float, paused_judges: Collection[str] = ()
+    ) -> Sequence[Evaluation]:
+        """Take up to `limit` pending evaluations that are due; their invocations are read in the caller's thread."""
+        turn = next(self._turns)
+        claims = self._writer.call(
+            lambda c: evaluations.claim(c, limit, now, lease_seconds, paused_judges, turn), durable=False
+        )
+        if not claims:
+            return ()
+        with self._reads.snapshot() as connection:
+            return evaluations.read_claims(connection, claims)
+
+    def finish_evaluations(self, results: Sequence[tuple[Evaluation, Verdict]]) -> None:
+        """Store verdicts and failed evaluations."""
+        if results:
+            self._writer.call(lambda c: verdicts.finish(c, results))
+
+    def postpone_evaluation(self, evaluation: Evaluation, until: float) -> None:
+        """Give a claim back for later, with one attempt more."""
+        self._writer.call(lambda c: evaluations.postpone(c, evaluation, until), durable=False)
+
+    def release_evaluations(self, claimed: Sequence[Evaluation]) -> None:
+        """Give claims back as they were."""
+        self._writer.call(lambda c: evaluations.release(c, claimed), durable=False)
+
+    def pending(self, now: float) -> Sequence[PendingCount]:
+        """Waiting and claimed evaluations by monitor."""
+        with self._reads.snapshot() as connection:
+            return evaluations.pending(connection)
+
+    # -- rubric versions
+    def remember_rubric(self, version: str, definition: Mapping[str, Any], now: float) -> None:
+        """Keep the full definition of a rubric version; the first definition stays."""
+        self._writer.call(lambda c: small_tables.remember_rubric(c, version, definition, now))
+
+    def rubric_definition(self, version: str) -> Mapping[str, Any] | None:
+        """The definition of a rubric version, or None."""
+        with self._reads.snapshot() as connection:
+            return small_tables.rubric_definition(connection, version)
+
+    # -- figures
+    def tallies(self) -> Sequence[Tally]:
+        """All tallies."""
+        with self._reads.snapshot() as connection:
+            return read_tallies(connection, self._labels)
+
+    def add_tally(self, metric: str, labels: Mapping[str, str], amount: float, now: float) -> None:
+        """Count something that no other method counts."""
+        counting = Counting()
+        counting.add(metric, labels, now, amount)
+        self._writer.call(counting.write, durable=False)
+
+    def judged(self, monitor: str, since: float, until: float) -> Sequence[Judged]:
+        """The counted verdicts of invocations that ended in [since, until)."""
+        with self._reads.snapshot() as connection:
+            return figures.judged(connection, monitor, since, until)
+
+    def unscored(self, monitor: str, since: float, until: float) -> Sequence[Judged]:
+        """Evaluations of invocations that ended in [since, until) which have no verdict."""
+        with self._reads.snapshot() as connection:
+            return figures.unscored(connection, monitor, since, until)
+
+    def window_figures(self, monitor: str, since: Sequence[float], until: float) -> WindowFigures:
+        """Sums over the evaluations of windows, by group."""
+        with self._reads.snapshot() as connection:
+            return figures.window_figures(connection, monitor, since, until)
+
+    # -- listings
+    def list_invocations(self, query: Query) -> Page:
+        """Invocations as JSON, newest first."""
+        with self._reads.snapshot() as connection:
+            return listings.invocations(connection, query)
+
+    def list_verdicts(self, query: Query) -> Page:
+        """Verdicts as JSON, newest first."""
+        with self._reads.snapshot() as connection:
+            return listings.verdicts(connection, query)
+
+    def list_evaluations(self, query: Query) -> Page:
+        """Evaluations by state, newest first."""
+        with self._reads.snapshot() as connection:
+            return listings.evaluations(connection, query)
+
+    def list_runs(self, query: Query) -> Page:
+        """Runs, newest first."""
+        with self._reads.snapshot() as connection:
+            return listings.runs(connection, query)
+
+    def decisions(self, trace_id: str) -> Sequence[Mapping[str, Any]]:
+        """Per invocation of the trace and monitor: what was decided and why, and the evaluations that came of it."""
+        with self._reads.snapshot() as connection:
+            return explanations.decisions(connection, trace_id)
+
+    # -- erasing
+    def forget(self, *, trace_id: str | None = None, conversation_id: str | None = None) -> int:
+        """Erase the content of a trace or a conversation, from the write-ahead log as well."""
+        if (trace_id is None) == (conversation_id is None):
+            raise ValueError("give trace_id or conversation_id, one of them")
+        touched = self._writer.call(lambda c: erasure.forget(c, trace_id=trace_id, conversation_id=conversation_id))
+        self._writer.outside(empty_log)
+        return touched
+
+    def drop_unwanted_content(self, limit: int = 1000) -> int:
+        """Erase content of invocations that every monitor has considered and none has drawn; returns of how many."""
+        return self._writer.call(lambda c: erasure.drop_unwanted(c, limit), durable=False)
+
+    def expire(self, now: float, content_seconds: float, verdict_seconds: float, max_bytes: int | None) -> None:
+        """Apply the retention, a batch per transaction."""
+        self._until_none(lambda c: erasure.expire_content(c, now - content_seconds, _BATCH))
+        self._until_none(lambda c: erasure.expire_rows(c, now - verdict_seconds, _BATCH))
+        self._writer.call(lambda c: erasure.expire_runs(c, now - verdict_seconds))
+        while max_bytes is not None and self._writer.call(used_bytes) > max_bytes:
+            if not self._writer.call(lambda c: erasure.expire_content(c, float("inf"), _SMALL_BATCH)):
+                break
+        while self._writer.outside(give_back):
+            pass
+        self._writer.outside(empty_log)
+
+    def _until_none(self, erase: Callable[[sqlite3.Connection], int]) -> None:
+        while self._writer.call(erase):
+            pass
+
+    # -- leases and state
+    def state(self, key: str) -> Any:
+        """A JSON value kept under a key, or None."""
+        with self._reads.snapshot() as connection:
+            return small_tables.read_state(connection, key)
+
+    def set_state(self, key: str, value: Any) -> None:
+        """Keep a JSON value under a key."""
+        self._writer.call(lambda c: small_tables.write_state(c, key, value))
+
+    def acquire_lease(self, name: str, owner: str, now: float, ttl_seconds: float) -> bool:
+        """Take or renew a lease; False while another owner holds it."""
+        return self._writer.call(lambda c: small_tables.acquire_lease(c, name, owner, now, ttl_seconds), durable=False)
+
+    def release_lease(self, name: str, owner: str) -> None:
+        """Give a lease up."""
+        self._writer.call(lambda c: small_tables.release_lease(c, name, owner), durable=False)
+
+    def check_writable(self) -> None:
+        """Raise StoreUnwritable when nothing can be stored: a value is written and committed."""
+        self._writer.call(lambda c: small_tables.write_state(c, "writable", True))
+
+    def close(self) -> None:
+        """Finish what is under way and close; may be called twice."""
+        self._writer.close()
+        self._reads.close()

@@ -1,0 +1,211 @@
+"""Erasing: people forgotten, what nobody wanted, retention."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from monitor.model.invocation import Capture
+from monitor.model.run import JournalPosition, Query
+from monitor.model.tallies import TallyName
+from monitor.model.verdict import NotSelected
+from monitor.store.protocol import Store
+from tests.contracts.store_material import (
+    SECRET,
+    T0,
+    draw_and_claim,
+    figures,
+    invocation,
+    leave_all,
+    request,
+    settlement,
+    take_all,
+    verdict_of,
+)
+
+DAY = 86400.0
+
+
+def said(store: Store, name: str) -> str | None:
+    """The stored user input of an invocation."""
+    found = store.invocation(invocation(name).id)
+    assert found is not None
+    return found.user_input
+
+
+class ErasingContract:
+    """What a store promises of erasing."""
+
+    def test_forgetting_a_trace_erases_what_was_said(self, store: Store) -> None:
+        """Messages, arguments, results, spans, explanations and attributes go; numbers, names, ids and tallies stay."""
+        evaluations = draw_and_claim(store, invocation("a"), invocation("b"))
+        store.finish_evaluations([(one, verdict_of(one)) for one in evaluations])
+        before = store.tallies()
+        assert store.forget(trace_id=invocation("a").trace_id) == 1
+        found = store.invocation(invocation("a").id)
+        assert found is not None
+        assert (found.user_input, found.final_response, found.history, found.attributes) == (None, None, (), {})
+        assert [(call.name, call.arguments, call.result) for call in found.tool_calls] == [
+            (name, None, None) for name in ("find_table", "book_table", "book_table")
+        ]
+        assert (found.input_tokens, found.agent_name, found.trace_id) == (
+            1_000,
+            "restaurant-bot",
+            invocation("a").trace_id,
+        )
+        assert found.completeness.capture["user_input"] is Capture.REDACTED
+        assert found.completeness.capture["tool_calls[0].result"] is Capture.REDACTED
+        trace = store.trace(invocation("a").trace_id)
+        assert trace is not None
+        assert trace.spans is None
+        verdicts = {v["trace_id"]: v for v in store.list_verdicts(Query()).items}
+        gone, kept = verdicts[invocation("a").trace_id], verdicts[invocation("b").trace_id]
+        assert SECRET not in str(gone)
+        assert (gone["verdict"], gone["score"], gone["criteria"][0]["score"], gone["criteria"][0]["votes"]) == (
+            "pass", 0.72, 5, {"5": 2, "4": 1},
+        )  # fmt: skip
+        assert SECRET in str(kept)
+        assert said(store, "b") == SECRET
+        assert store.tallies() == before
+
+    def test_forgetting_a_conversation_goes_over_its_traces(self, store: Store) -> None:
+        """All invocations of the conversation are erased, those of others are not."""
+        store.save_traces(
+            [settlement(invocation("a")), settlement(invocation("b")), settlement(invocation("c", conversation_id="x"))]
+        )
+        assert store.forget(conversation_id="conversation-1") == 2
+        assert [said(store, name) for name in "abc"] == [None, None, SECRET]
+        assert store.forget(conversation_id="nobody") == 0
+
+    def test_forgetting_needs_one_of_both(self, store: Store) -> None:
+        """Neither and both are mistakes of the caller."""
+        with pytest.raises(ValueError, match="one of them"):
+            store.forget()
+        with pytest.raises(ValueError, match="one of them"):
+            store.forget(trace_id="a", conversation_id="b")
+
+    def test_what_was_forgotten_does_not_come_back(self, store: Store) -> None:
+        """Late data of a forgotten trace, and verdicts that come in after it, are stored without content."""
+        (evaluation,) = draw_and_claim(store, invocation())
+        store.forget(trace_id=invocation().trace_id)
+        store.finish_evaluations([(evaluation, verdict_of(evaluation))])
+        (verdict,) = store.list_verdicts(Query()).items
+        assert (verdict["verdict"], verdict["explanation"]) == ("pass", "")
+        late = invocation(revision=2)
+        other = invocation("late", trace_id=late.trace_id)
+        store.save_traces([settlement(late, other, consumed=JournalPosition(1, 200))])
+        assert said(store, "a") is None
+        found = store.invocation(other.id)
+        assert found is not None
+        assert found.user_input is None
+        trace = store.trace(late.trace_id)
+        assert trace is not None
+        assert trace.spans is None
+
+    def test_an_erased_invocation_is_still_judged(self, store: Store) -> None:
+        """A pending evaluation of forgotten content is claimed, and its invocation says that the content is redacted."""
+        store.save_traces([settlement(invocation())])
+        store.execute_run(request(), take_all)
+        store.forget(trace_id=invocation().trace_id)
+        (evaluation,) = store.claim_evaluations(10, T0 + 61, 60)
+        assert evaluation.invocation.completeness.capture["final_response"] is Capture.REDACTED
+
+    def test_unwanted_content_goes_when_all_have_considered(self, store: Store) -> None:
+        """Content goes once every monitor has looked and none has drawn; what one has drawn is kept."""
+        store.save_traces(
+            [settlement(invocation("a"), monitors=("m", "n")), settlement(invocation("b"), monitors=("n",))]
+        )
+        store.execute_run(request("m"), leave_all(NotSelected.SAMPLED_OUT))
+        assert store.drop_unwanted_content() == 0
+        store.execute_run(request("n"), lambda c, carry: replace(
+            take_all(c, carry), decisions=tuple(
+                replace(d, drawn=d.invocation_id == invocation("b").id, reason=None if d.invocation_id == invocation("b").id else NotSelected.OVER_CAP)
+                for d in take_all(c, carry).decisions
+            ),
+        ))  # fmt: skip
+        assert store.drop_unwanted_content() == 1
+        assert [said(store, name) for name in "ab"] == [None, SECRET]
+        spans = [getattr(store.trace(invocation(name).trace_id), "spans", None) for name in "ab"]
+        assert spans[0] is None
+        assert spans[1] is not None
+        assert store.drop_unwanted_content() == 0
+
+    def test_unwanted_content_goes_in_bounded_steps(self, store: Store) -> None:
+        """At most `limit` a call, until there is none."""
+        store.save_traces([settlement(invocation(str(n)), monitors=()) for n in range(5)])
+        assert [store.drop_unwanted_content(2) for _ in range(4)] == [2, 2, 1, 0]
+
+    def test_spans_stay_while_an_invocation_of_the_trace_is_wanted(self, store: Store) -> None:
+        """A trace of two invocations keeps its raw spans for the one that was drawn."""
+        first, second = invocation("a"), invocation("b", trace_id=invocation("a").trace_id)
+        store.save_traces([settlement(first, second)])
+        store.execute_run(request(), lambda c, carry: replace(
+            take_all(c, carry), decisions=tuple(
+                replace(d, drawn=d.invocation_id == first.id, reason=None if d.invocation_id == first.id else NotSelected.OVER_CAP)
+                for d in take_all(c, carry).decisions
+            ),
+        ))  # fmt: skip
+        assert store.drop_unwanted_content() == 1
+        trace = store.trace(first.trace_id)
+        assert trace is not None
+        assert trace.spans is not None
+
+    def test_content_goes_after_its_retention_and_verdicts_stay(self, store: Store) -> None:
+        """Content older than its retention is erased, explanations included; younger content and all figures stay."""
+        (evaluation,) = draw_and_claim(store, invocation("old"))
+        store.finish_evaluations([(evaluation, verdict_of(evaluation))])
+        store.save_traces([settlement(invocation("young"), settled_at=T0 + 10 * DAY)])
+        store.expire(T0 + 30 + 14 * DAY + 1, 14 * DAY, 180 * DAY, None)
+        assert said(store, "old") is None
+        assert said(store, "young") == SECRET
+        (verdict,) = store.list_verdicts(Query()).items
+        assert (verdict["score"], verdict["explanation"]) == (0.72, "")
+        trace = store.trace(invocation("old").trace_id)
+        assert trace is not None
+        assert trace.spans is None
+        assert len(store.judged("m", 0, T0 * 2)) == 1
+
+    def test_rows_go_after_the_retention_of_verdicts_and_tallies_stay(self, store: Store) -> None:
+        """Old invocations go with all that hangs on them; tallies, the rubric versions and the newest run stay."""
+        for n in range(3):
+            store.save_traces([settlement(invocation(f"old{n}"))])
+            store.execute_run(request(tick=T0 + 60 + n), take_all)
+        (first, *_) = store.claim_evaluations(1, T0 + 70, 60)
+        store.finish_evaluations([(first, verdict_of(first))])
+        store.save_traces(
+            [settlement(invocation("waiting")), settlement(invocation("young"), settled_at=T0 + 100 * DAY)]
+        )
+        store.remember_rubric("aaaaaaaaaaaa", {"name": "booking"}, T0)
+        before = figures(store, TallyName.VERDICTS) | figures(store, TallyName.INVOCATIONS)
+        store.expire(T0 + 181 * DAY, 14 * DAY, 180 * DAY, None)
+        assert [item["id"] for item in store.list_invocations(Query()).items] == [invocation("young").id]
+        assert store.list_verdicts(Query()).items == store.list_evaluations(Query()).items == ()
+        assert store.trace(invocation("old0").trace_id) is None
+        assert store.decisions(invocation("old0").trace_id) == []
+        assert store.oldest_waiting("m") == T0 + 100 * DAY
+        assert [run["tick"][-9:] for run in store.list_runs(Query()).items] == ["2.000000Z"]
+        assert store.rubric_definition("aaaaaaaaaaaa") is not None
+        assert figures(store, TallyName.VERDICTS) | figures(store, TallyName.INVOCATIONS) == before
+
+    def test_a_row_that_expired_under_a_worker_is_ignored(self, store: Store) -> None:
+        """A result for an invocation that was deleted meanwhile changes nothing."""
+        (evaluation,) = draw_and_claim(store, invocation())
+        store.expire(T0 + 181 * DAY, 14 * DAY, 180 * DAY, None)
+        store.finish_evaluations([(evaluation, verdict_of(evaluation))])
+        store.postpone_evaluation(evaluation, T0)
+        store.release_evaluations([evaluation])
+        assert figures(store, TallyName.VERDICTS) == {}
+
+    def test_the_oldest_content_goes_first_when_space_is_short(self, store: Store) -> None:
+        """Above the size content goes from the oldest on, no further than needed; heads stay."""
+        noise = "".join(f"{n:x}" for n in range(60_000))
+        for n in range(400):
+            store.save_traces(
+                [settlement(invocation(str(n), final_response=noise[n : n + 20_000]), settled_at=T0 + n, spans=None)]
+            )
+        store.expire(T0 + 400, 14 * DAY, 180 * DAY, 2 * 1024**2)
+        kept = [n for n in range(400) if said(store, str(n)) is not None]
+        assert 20 < len(kept) < 380
+        assert kept == list(range(400 - len(kept), 400))
+        assert len(list(store.list_invocations(Query(limit=1_000)).items)) == 400
