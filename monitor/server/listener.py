@@ -173,6 +173,8 @@ def _tokens(settings: Server) -> BearerTokens | None:
 async def _always_answered(request: web.Request, handler: Handle) -> web.StreamResponse:
     """Every fault becomes a problem detail, and every answer carries the headers."""
     try:
+        if (request.content_length or 0) > MAX_BODY_BYTES:
+            raise Refused(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {MAX_BODY_BYTES} bytes")
         response = await handler(request)
     except Refused as refused:
         headers = {"WWW-Authenticate": "Bearer"} if refused.status is HTTPStatus.UNAUTHORIZED else None
@@ -187,6 +189,8 @@ async def _always_answered(request: web.Request, handler: Handle) -> web.StreamR
         LOG.error("%s %s: %s", request.method, _route(request), _where(error))
         response = problem(HTTPStatus.INTERNAL_SERVER_ERROR, "the answer could not be made; the log says where")
     response.headers.update(HEADERS)
+    if response.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+        response.force_close()  # what is left of the body is not read
     return response
 
 

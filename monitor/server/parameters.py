@@ -32,6 +32,43 @@ class Parameter:
     required: bool = False
 
 
+def _word(value: str, _now: float) -> str:
+    if not value:
+        raise ValueError("is empty; give a value or leave it out")
+    return value
+
+
+def _choice(value: str, choices: Sequence[str]) -> str:
+    if value not in choices:
+        raise ValueError(f"should be one of {', '.join(choices)}")
+    return value
+
+
+def read_trace_id(value: str) -> str:
+    """A trace id in lower case. Raises ValueError."""
+    if not _TRACE_ID.fullmatch(value.lower()):
+        raise ValueError("should be a trace id of 32 hex digits")
+    return value.lower()
+
+
+def _read_time(value: str, now: float) -> float:
+    """A time, or so long before now. A `+` that was not escaped has become a space."""
+    try:
+        return now - parse_duration(value)
+    except ValueError:
+        pass
+    try:
+        return from_rfc3339(_SPACE_FOR_PLUS.sub("+", value))
+    except (ValueError, OverflowError):
+        raise ValueError("should be an RFC 3339 time like 2026-11-18T09:00:00Z, or a duration like 1h30m") from None
+
+
+def _limit(value: str) -> int:
+    if not (value.isascii() and value.isdigit()) or not 1 <= int(value[:9]) <= MAX_LIMIT:
+        raise ValueError(f"should be a whole number from 1 to {MAX_LIMIT}")
+    return int(value)
+
+
 def word(name: str, text: str) -> Parameter:
     """Any text that is not empty."""
     return Parameter(name, text, _word, {"type": "string", "minLength": 1})
@@ -96,40 +133,3 @@ def _unknown(name: str, known: list[str]) -> str:
     if near:
         return f"is no parameter here; did you mean `{near[0]}`?"
     return f"is no parameter here; the parameters are {', '.join(sorted(known))}" if known else "is no parameter here"
-
-
-def _word(value: str, _now: float) -> str:
-    if not value:
-        raise ValueError("is empty; give a value or leave it out")
-    return value
-
-
-def _choice(value: str, choices: Sequence[str]) -> str:
-    if value not in choices:
-        raise ValueError(f"should be one of {', '.join(choices)}")
-    return value
-
-
-def read_trace_id(value: str) -> str:
-    """A trace id in lower case. Raises ValueError."""
-    if not _TRACE_ID.fullmatch(value.lower()):
-        raise ValueError("should be a trace id of 32 hex digits")
-    return value.lower()
-
-
-def _read_time(value: str, now: float) -> float:
-    """A time, or so long before now. A `+` that was not escaped has become a space."""
-    try:
-        return now - parse_duration(value)
-    except ValueError:
-        pass
-    try:
-        return from_rfc3339(_SPACE_FOR_PLUS.sub("+", value))
-    except (ValueError, OverflowError):
-        raise ValueError("should be an RFC 3339 time like 2026-11-18T09:00:00Z, or a duration like 1h30m") from None
-
-
-def _limit(value: str) -> int:
-    if not (value.isascii() and value.isdigit()) or not 1 <= int(value[:9]) <= MAX_LIMIT:
-        raise ValueError(f"should be a whole number from 1 to {MAX_LIMIT}")
-    return int(value)

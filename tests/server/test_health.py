@@ -1,0 +1,153 @@
+"""Health, readiness, metrics and reload."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import threading
+
+import pytest
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from monitor.server.context import Phase, Readiness
+from monitor.server.listener import MAX_BODY_BYTES
+from monitor.settings.document import ConfigurationError, Fault
+from monitor.store.protocol import StoreUnwritable
+from tests.contracts.store_material import SECRET, draw_and_claim, invocation, verdict_of
+from tests.server.serving import Served
+
+OPENMETRICS = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"
+
+
+@pytest.mark.parametrize("phase", list(Phase))
+async def test_readiness(served: Served, phase: Phase) -> None:
+    """/readyz is 503 while starting, draining or unable to write, and says which; /healthz does not care."""
+    served.program.readiness = Readiness(phase, "disk full" if phase is Phase.UNWRITABLE else "")
+    status, found = await served.get("/readyz")
+    assert (status, found["status"]) == (200 if phase is Phase.READY else 503, phase.value)
+    assert found["detail"] == ("disk full" if phase is Phase.UNWRITABLE else None)
+    assert (await served.get("/healthz"))[0] == 200
+
+
+async def test_a_failing_judge_or_source_is_shown_and_not_unready(served: Served) -> None:
+    """A collector or judge that fails shows in the body of /readyz and leaves it 200."""
+    served.program.collectors = [{"name": "otlp", "problem": None}, {"name": "tempo/prod", "problem": "503 for 5 m"}]
+    served.program.judges = [{"name": "default", "problem": "unauthorized"}]
+    status, found = await served.get("/readyz")
+    assert (status, found["problems"]) == (
+        200,
+        [
+            {"kind": "collector", "name": "tempo/prod", "problem": "503 for 5 m"},
+            {"kind": "judge", "name": "default", "problem": "unauthorized"},
+        ],
+    )
+
+
+async def test_metrics(served: Served) -> None:
+    """/metrics is OpenMetrics when asked for and text otherwise, the store's figures on it."""
+    (evaluation,) = draw_and_claim(served.store, invocation("a"))
+    served.store.finish_evaluations([(evaluation, verdict_of(evaluation))])
+    async with served.session.get(f"{served.url}/metrics") as answer:
+        assert answer.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+        assert 'verdict="pass"} 1.0' in await answer.text()
+    async with served.session.get(f"{served.url}/metrics", headers={"Accept": OPENMETRICS}) as answer:
+        assert answer.headers["Content-Type"].startswith("application/openmetrics-text; version=1.0.0")
+        families = {family.name for family in text_string_to_metric_families(await answer.text())}
+    assert {"rubricd_verdicts", "rubricd_pass_rate_ratio", "rubricd_invocations", "rubricd_build"} <= families
+
+
+async def test_large_pages_are_compressed(served: Served) -> None:
+    """A large page of metrics is compressed for who takes gzip, and only then."""
+    claimed = draw_and_claim(served.store, *(invocation(str(n), agent_name=f"agent-{n}") for n in range(40)))
+    served.store.finish_evaluations([(evaluation, verdict_of(evaluation)) for evaluation in claimed])
+    async with served.session.get(f"{served.url}/metrics", headers={"Accept-Encoding": "identity"}) as answer:
+        plain, encoding = await answer.text(), answer.headers.get("Content-Encoding")
+    assert (encoding, len(plain) > 16_384) == (None, True)
+    async with served.session.get(f"{served.url}/metrics", headers={"Accept-Encoding": "gzip"}) as answer:
+        assert answer.headers["Content-Encoding"] == "gzip"
+        assert await answer.text() == plain
+
+
+async def test_reload(served: Served) -> None:
+    """A reload answers when it is done; one that is refused names every fault and the rest of the program goes on."""
+    calls = []
+    served.program.reload = lambda: calls.append(1)
+    assert await served.send("POST", "/-/reload") == (200, {"status": "reloaded"})
+    assert calls == [1]
+
+    def refuse() -> None:
+        raise ConfigurationError([Fault("r.yaml", 3, "monitors.a", "is no key"), Fault("r.yaml", 9, "x", "is missing")])
+
+    served.program.reload = refuse
+    status, found = await served.send("POST", "/-/reload")
+    assert (status, found["faults"]) == (400, ["r.yaml:3: monitors.a: is no key", "r.yaml:9: x: is missing"])
+    assert (await served.get("/healthz"))[0] == 200
+
+
+async def test_a_store_that_cannot_be_written(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Erasing while the store cannot be written is answered 503 with the reason."""
+
+    def full(**_: str) -> int:
+        raise StoreUnwritable("rubricd-data/rubricd.db: the disk is full")
+
+    monkeypatch.setattr(type(served.store), "forget", lambda self, **arguments: full(**arguments))
+    status, found = await served.send("DELETE", "/api/v1/invocations", {"conversation_id": "c"})
+    assert (status, found["detail"]) == (503, "rubricd-data/rubricd.db: the disk is full")
+
+
+async def test_an_unforeseen_fault(
+    served: Served, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A fault nobody thought of is a 500 without its message, in answer and log: it could quote content."""
+
+    def broken(self: object, _invocation_id: str) -> None:
+        raise RuntimeError(f"cannot decode {SECRET}")
+
+    monkeypatch.setattr(type(served.store), "invocation", broken)
+    status, found = await served.get("/api/v1/invocations/a")
+    assert status == 500
+    assert SECRET not in str(found) + caplog.text
+    assert "GET /api/v1/invocations/{id}: RuntimeError at " in caplog.text
+
+
+async def test_every_answer_carries_the_headers(served: Served) -> None:
+    """No answer may be cached, sniffed or framed, or tells what it is made with; errors included."""
+    for path in ("/metrics", "/healthz", "/api/v1/verdicts", "/nothing", "/api/v1/verdicts?limit=x"):
+        async with served.session.get(served.url + path) as answer:
+            assert answer.headers["Cache-Control"] == "no-store"
+            assert answer.headers["X-Content-Type-Options"] == "nosniff"
+            assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+            assert answer.headers["Server"] == "rubricd"
+
+
+async def test_slow_listings_hold_up_no_probe(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While every thread of the API waits for the store, health, readiness and metrics are answered."""
+    going_on, waiting = threading.Event(), threading.Semaphore(0)
+    listed = type(served.store).list_verdicts
+
+    def slow(self: object, query: object) -> object:
+        waiting.release()
+        going_on.wait(10)
+        return listed(self, query)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(type(served.store), "list_verdicts", slow)
+    listings = [asyncio.create_task(served.get("/api/v1/verdicts")) for _ in range(8)]
+    for _ in range(4):
+        assert await asyncio.to_thread(waiting.acquire, timeout=10)
+    try:
+        async with asyncio.timeout(5):
+            for path in ("/healthz", "/readyz", "/metrics"):
+                async with served.session.get(served.url + path) as answer:
+                    assert answer.status == 200
+    finally:
+        going_on.set()
+    assert [status for status, _ in await asyncio.gather(*listings)] == [200] * 8
+
+
+@pytest.mark.parametrize("path", ["/-/reload", "/api/v1/labels", "/nothing"])
+async def test_large_requests_are_refused(served: Served, path: str) -> None:
+    """A body past the limit is refused by its length, unread, and the server goes on serving."""
+    async with served.session.post(served.url + path, data=io.BytesIO(b"x" * (MAX_BODY_BYTES + 1))) as answer:
+        assert answer.status == 413
+        assert answer.headers["Content-Type"] == "application/problem+json"
+    assert (await served.get("/healthz"))[0] == 200
