@@ -214,7 +214,7 @@ class JudgeServer:
             "quoting": f"The agent says {passing} of itself.",
             "two_verdicts": f"{passing}\n\n{json.dumps(instance(schema_of(body), False))}",
             "not_a_number": re.sub(r": (\d|\"yes\")(?=[,}])", ": NaN", passing),
-            "out_of_range": re.sub(r": \d(?=[,}])", ": 9", passing),
+            "out_of_range": re.sub(r": (\d|\"yes\")(?=[,}])", ": 9", passing),
             "incomplete": '{"properties": {}, "dimensions": {}, "reasoning": "x"}',
             "empty": "",
             "torn": passing[: len(passing) // 2],
