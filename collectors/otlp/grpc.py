@@ -81,6 +81,11 @@ class GrpcReceiver:
         """The bytes of requests that are being taken in now."""
         return self._gate.in_flight.held
 
+    @property
+    def awaited_messages(self) -> int:
+        """Calls that are open and have not sent their message."""
+        return len(self._awaited)
+
     async def start(self) -> None:
         """Listen. Raises CollectorFailed and leaves nothing behind when that cannot be."""
         self._gate.open()
@@ -177,7 +182,7 @@ class GrpcReceiver:
             raise  # the client is gone
         except Exception as error:
             refusal = refusal_of(error)
-        self._gate.complain(context.peer(), refusal)
+        self._gate.complain(context.peer().rpartition(":")[0], refusal)
         if refusal.retry_seconds is not None:
             context.set_trailing_metadata(answer.retry_trailers(refusal.message, refusal.retry_seconds))
         context.abort(_CODES[int(refusal.code)], refusal.message)
