@@ -1,0 +1,1 @@
+"""What is sent out and shown: the page for Prometheus, and verdicts over OTLP."""
