@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ssl
-import subprocess
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -111,34 +110,3 @@ async def serving(folder: Path, client: ssl.SSLContext | None = None, /, **setti
     finally:
         await server.stop()
         store.close()
-
-
-class Certificates:
-    """An authority of its own, with certificates for 127.0.0.1, made by openssl."""
-
-    def __init__(self, folder: Path, openssl: str) -> None:
-        self._folder, self._openssl = folder, openssl
-        self.authority = folder / "ca.pem"
-        self._run("req", "-x509", "-subj", "/CN=test", "-keyout", "ca.key", "-out", "ca.pem")
-
-    def issue(self, name: str) -> tuple[str, str]:
-        """Certificate and key files of a name."""
-        csr, extensions = f"{name}.csr", self._folder / "san.txt"
-        extensions.write_text("subjectAltName=IP:127.0.0.1\n")
-        self._run("req", "-subj", f"/CN={name}", "-keyout", f"{name}.key", "-out", csr)
-        self._sign("x509", "-req", "-in", csr, "-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial",
-                   "-extfile", "san.txt", "-out", f"{name}.pem")  # fmt: skip
-        return str(self._folder / f"{name}.pem"), str(self._folder / f"{name}.key")
-
-    def client(self, pair: tuple[str, str] | None = None) -> ssl.SSLContext:
-        """A client that trusts the authority, with a certificate of its own or without."""
-        context = ssl.create_default_context(cafile=str(self.authority))
-        if pair is not None:
-            context.load_cert_chain(*pair)
-        return context
-
-    def _run(self, *arguments: str) -> None:
-        self._sign(*arguments, "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
-
-    def _sign(self, *arguments: str) -> None:
-        subprocess.run([self._openssl, *arguments], cwd=self._folder, check=True, capture_output=True, timeout=30)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +15,8 @@ from monitor.server.access import Access
 from monitor.server.endpoints import ENDPOINTS, Endpoint
 from monitor.server.listener import ApiServer, ServerFailed
 from monitor.store.sqlite import SqliteStore
-from tests.server.serving import NOW, Certificates, Program, Served, context_of, serving
+from tests.collectors.otlp.certificates import Authority, Pair
+from tests.server.serving import NOW, Program, Served, context_of, serving
 
 TRACE = "0" * 32
 CONTENT = [endpoint for endpoint in ENDPOINTS if endpoint.access in (Access.CONTENT, Access.CHANGE)]
@@ -22,8 +24,16 @@ FIGURES = [endpoint for endpoint in ENDPOINTS if endpoint not in CONTENT]
 
 
 @pytest.fixture(scope="module")
-def certificates(tmp_path_factory: pytest.TempPathFactory, required_program: Callable[[str, str], str]) -> Certificates:
-    return Certificates(tmp_path_factory.mktemp("tls"), required_program("openssl", "apt-get install openssl"))
+def authority(tmp_path_factory: pytest.TempPathFactory, required_program: Callable[[str, str], str]) -> Authority:
+    return Authority(required_program("openssl", "apt-get install openssl"), tmp_path_factory.mktemp("tls") / "ca")
+
+
+def _client(authority: Authority, pair: Pair | None = None) -> ssl.SSLContext:
+    """A client that trusts the authority, with a certificate of its own or without."""
+    context = ssl.create_default_context(cafile=authority.file)
+    if pair is not None:
+        context.load_cert_chain(pair.cert, pair.key)
+    return context
 
 
 async def _status(served: Served, endpoint: Endpoint, **headers: str) -> int:
@@ -96,24 +106,23 @@ async def test_other_names_for_this_machine(tmp_path: Path) -> None:
             assert answer.status == 200
 
 
-async def test_tls_with_client_certificates(tmp_path: Path, certificates: Certificates) -> None:
+async def test_tls_with_client_certificates(tmp_path: Path, authority: Authority) -> None:
     """With a client CA only clients of that authority are served, and then wholly, wherever the server listens."""
-    cert, key = certificates.issue("server")
-    client = certificates.issue("client")
-    tls = {"cert_file": cert, "key_file": key, "client_ca_file": str(certificates.authority)}
-    async with serving(tmp_path, certificates.client(client), endpoint="0.0.0.0:0", tls=tls) as served:
+    server, client = authority.issue("server"), authority.issue("client")
+    tls = {"cert_file": server.cert, "key_file": server.key, "client_ca_file": authority.file}
+    async with serving(tmp_path, _client(authority, client), endpoint="0.0.0.0:0", tls=tls) as served:
         assert served.url.startswith("https://")
         assert (await served.get("/api/v1/verdicts"))[0] == 200
         assert (await served.send("POST", "/-/reload"))[0] == 200
         with pytest.raises(ClientError):
-            await served.session.get(f"{served.url}/healthz", ssl=certificates.client())
+            await served.session.get(f"{served.url}/healthz", ssl=_client(authority))
 
 
-async def test_tls_alone_is_no_authorisation(tmp_path: Path, certificates: Certificates) -> None:
+async def test_tls_alone_is_no_authorisation(tmp_path: Path, authority: Authority) -> None:
     """TLS without a client CA hides content on the way only: other machines still do not get it."""
-    cert, key = certificates.issue("plain")
-    tls = {"cert_file": cert, "key_file": key}
-    async with serving(tmp_path, certificates.client(), endpoint="0.0.0.0:0", tls=tls) as served:
+    server = authority.issue("plain")
+    tls = {"cert_file": server.cert, "key_file": server.key}
+    async with serving(tmp_path, _client(authority), endpoint="0.0.0.0:0", tls=tls) as served:
         assert (await served.get("/healthz"))[0] == 200
         assert (await served.get("/api/v1/verdicts"))[0] == 403
 
