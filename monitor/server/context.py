@@ -39,7 +39,7 @@ class ServerContext:
     """Where the server's answers come from.
 
     `scrape(accept)` gives the page of metrics and its Content-Type. It, `readiness`, `store` and `passrates` may block: they are called from
-    the server's threads, all else on the event loop, where it must return at once. `monitors` gives an object with `name` for each monitor: state, next run;
+    the server's threads. All else is called on the event loop and must return at once. `monitors` gives an object with `name` for each monitor: state, next run;
     last run and pass rates are added here. `reload` raises ConfigurationError and changes nothing when the new configuration is wrong.
     `trace_link` is the template of `links.trace` with `{trace_id}` in it, None without.
     """

@@ -77,6 +77,10 @@ ENDPOINTS = (
         "GET", f"{API}/collectors", "collectors", "Collectors and what keeps them from delivering.", Access.FIGURES,
         listing=True,
     ),
+    Endpoint(
+        "GET", f"{API}/judges", "judges", "Judges: what they have spent, and what keeps them from judging.",
+        Access.FIGURES, listing=True,
+    ),
     Endpoint("GET", f"{API}/regressions", "regressions", "Regressions.", Access.FIGURES, listing=True),
     Endpoint(
         "POST", f"{API}/regressions/{{id}}/ack", "acknowledge", "Acknowledge a regression.", Access.CHANGE, later=True

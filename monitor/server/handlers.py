@@ -1,9 +1,9 @@
-"""What each endpoint answers. Handlers that block are run in threads; all get their parameters checked."""
+"""What each endpoint answers, its parameters already checked. What blocks is run in threads."""
 
 from __future__ import annotations
 
 import gzip
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from monitor.model.run import Page, Query
 from monitor.model.wire import invocation_json
 from monitor.server import answers
-from monitor.server.context import Phase, ServerContext
+from monitor.server.context import Phase, ServerContext, Status
 from monitor.server.endpoints import ENDPOINTS
 from monitor.server.openapi import document
 from monitor.server.parameters import read_trace_id
@@ -46,32 +46,44 @@ def json_answer(value: Any, status: HTTPStatus = HTTPStatus.OK) -> Answer:
     return Answer(answers.to_json(value), status=status)
 
 
-class Handlers:
-    """The answers by endpoint name: `blocking` ones for threads, `immediate` ones for the event loop."""
+Handler = Callable[[Asked], Awaitable[Answer]]
+InThread = Callable[[Callable[[], Answer]], Awaitable[Answer]]
+"""Runs what blocks in a thread."""
 
-    def __init__(self, context: ServerContext) -> None:
+
+class Handlers:
+    """The answers by endpoint name, in `table`. Health and metrics block in `probes`, all else in `reads`."""
+
+    def __init__(self, context: ServerContext, probes: InThread, reads: InThread) -> None:
         self._context = context
         self._store = context.store
-        self.blocking: Mapping[str, Callable[[Asked], Answer]] = {
-            "metrics": self._metrics,
-            "readyz": self._readyz,
-            "invocations": lambda asked: self._listed(asked, self._store.list_invocations),
-            "invocation": self._invocation,
-            "forget": self._forget,
-            "verdicts": self._verdicts,
-            "monitors": self._monitors,
-            "trace": self._trace,
-            "decisions": lambda asked: json_answer(answers.whole(self._store.decisions(asked.query["trace_id"]))),
-            "evaluations": lambda asked: self._listed(asked, self._store.list_evaluations),
-            "runs": lambda asked: self._listed(asked, self._store.list_runs),
-        }
-        self.immediate: Mapping[str, Callable[[Asked], Awaitable[Answer]]] = {
+        self._probes = probes
+        self._reads = reads
+        self.table: Mapping[str, Handler] = {
+            "metrics": lambda asked: probes(lambda: self._metrics(asked)),
             "healthz": self._healthz,
+            "readyz": self._readyz,
             "reload": self._reload,
-            "collectors": self._collectors,
-            "regressions": self._regressions,
+            "collectors": lambda _: self._told(context.collectors),
+            "judges": lambda _: self._told(context.judges),
+            "regressions": lambda _: self._told(tuple),
             "openapi": self._openapi,
+            "monitors": self._monitors,
+            "invocations": self._reading(lambda asked: self._listed(asked, self._store.list_invocations)),
+            "invocation": self._reading(self._invocation),
+            "forget": self._reading(self._forget),
+            "verdicts": self._reading(self._verdicts),
+            "trace": self._reading(self._trace),
+            "decisions": self._reading(self._decisions),
+            "evaluations": self._reading(lambda asked: self._listed(asked, self._store.list_evaluations)),
+            "runs": self._reading(lambda asked: self._listed(asked, self._store.list_runs)),
         }
+
+    def _reading(self, answer: Callable[[Asked], Answer]) -> Handler:
+        return lambda asked: self._reads(lambda: answer(asked))
+
+    async def _told(self, status: Callable[[], Sequence[Status]]) -> Answer:
+        return json_answer(answers.whole(status()))
 
     # -- figures and health
     def _metrics(self, asked: Asked) -> Answer:
@@ -84,11 +96,15 @@ class Handlers:
     async def _healthz(self, _asked: Asked) -> Answer:
         return json_answer({"status": "ok"})
 
-    def _readyz(self, _asked: Asked) -> Answer:
-        readiness = self._context.readiness()
-        status = HTTPStatus.OK if readiness.phase is Phase.READY else HTTPStatus.SERVICE_UNAVAILABLE
-        found = answers.readiness_json(readiness, self._context.collectors(), self._context.judges())
-        return json_answer(found, status)
+    async def _readyz(self, _asked: Asked) -> Answer:
+        collectors, judges = self._context.collectors(), self._context.judges()
+
+        def answer() -> Answer:
+            readiness = self._context.readiness()
+            status = HTTPStatus.OK if readiness.phase is Phase.READY else HTTPStatus.SERVICE_UNAVAILABLE
+            return json_answer(answers.readiness_json(readiness, collectors, judges), status)
+
+        return await self._probes(answer)
 
     async def _reload(self, _asked: Asked) -> Answer:
         try:
@@ -99,29 +115,16 @@ class Handlers:
             raise Refused(HTTPStatus.BAD_REQUEST, f"{detail}: {'; '.join(faults)}", faults=faults) from None
         return json_answer({"status": "reloaded"})
 
-    async def _collectors(self, _asked: Asked) -> Answer:
-        return json_answer(answers.whole(self._context.collectors()))
-
-    async def _regressions(self, _asked: Asked) -> Answer:
-        return json_answer(answers.whole(()))
-
     async def _openapi(self, _asked: Asked) -> Answer:
         return json_answer(document(ENDPOINTS, self._context.settings.external_url))
 
-    def _monitors(self, _asked: Asked) -> Answer:
-        rates = self._context.passrates.rates()
-        return json_answer(
-            answers.whole(
-                [
-                    answers.monitor_json(
-                        monitor,
-                        self._store.last_run(monitor["name"]),
-                        [rate for rate in rates if rate.group.monitor == monitor["name"]],
-                    )
-                    for monitor in self._context.monitors()
-                ]
-            )
-        )
+    async def _monitors(self, _asked: Asked) -> Answer:
+        monitors = self._context.monitors()
+        return await self._reads(lambda: json_answer(answers.whole([self._monitor(one) for one in monitors])))
+
+    def _monitor(self, monitor: Status) -> Mapping[str, Any]:
+        name = monitor["name"]
+        return answers.monitor_json(monitor, self._store.last_run(name), self._context.passrates.rates(name))
 
     # -- content
     def _listed(self, asked: Asked, read: Callable[[Query], Page]) -> Answer:
@@ -149,6 +152,9 @@ class Handlers:
                 HTTPStatus.NOT_FOUND, "no invocation of this trace is stored: it has not settled, or has none"
             )
         return json_answer(answers.trace_json(found))
+
+    def _decisions(self, asked: Asked) -> Answer:
+        return json_answer(answers.whole(self._store.decisions(asked.query["trace_id"])))
 
     def _forget(self, asked: Asked) -> Answer:
         if len(asked.query) != 1:

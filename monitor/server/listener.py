@@ -19,7 +19,7 @@ from collectors.otlp.endpoint import Endpoint as Address
 from collectors.otlp.endpoint import bind, parse_endpoint
 from collectors.otlp.tls import http_context
 from collectors.otlp.tokens import BearerTokens
-from monitor.server.access import Access, Gate, is_loopback
+from monitor.server.access import Gate, is_loopback
 from monitor.server.context import ServerContext
 from monitor.server.endpoints import ENDPOINTS, Endpoint
 from monitor.server.handlers import Answer, Asked, Handlers
@@ -36,7 +36,8 @@ LOG = logging.getLogger(__name__)
 
 PLACE = "server"
 MAX_BODY_BYTES = 1024 * 1024
-API_THREADS = 4
+READ_THREADS = 4
+PROBE_THREADS = 2
 IDLE_SECONDS = 75.0
 STOP_SECONDS = 5.0
 
@@ -61,11 +62,11 @@ class ApiServer:
 
     def __init__(self, context: ServerContext) -> None:
         self._context = context
-        self._handlers = Handlers(context)
+        self._handlers = Handlers(context, self._probe, self._read)
         self._runner: web.AppRunner | None = None
         self._gate: Gate | None = None
-        self._api_pool: ThreadPoolExecutor | None = None
-        self._scrape_pool: ThreadPoolExecutor | None = None
+        self._read_pool: ThreadPoolExecutor | None = None
+        self._probe_pool: ThreadPoolExecutor | None = None
         self._url = ""
 
     @property
@@ -87,8 +88,10 @@ class ApiServer:
         bound = [str(opened.getsockname()[0]) for opened in sockets]
         external = urlsplit(settings.external_url or "").hostname
         self._gate = Gate(settings.endpoint, is_loopback(bound), bool(tls and tls.client_ca_file), tokens, external)
-        self._api_pool = ThreadPoolExecutor(API_THREADS, thread_name_prefix="api")
-        self._scrape_pool = ThreadPoolExecutor(2, thread_name_prefix="scrape")  # a slow listing holds up no probe
+        self._read_pool = ThreadPoolExecutor(READ_THREADS, thread_name_prefix="api")
+        self._probe_pool = ThreadPoolExecutor(
+            PROBE_THREADS, thread_name_prefix="probe"
+        )  # a slow listing holds up no probe
         shown = Address(address.host or bound[0], sockets[0].getsockname()[1])
         self._url = f"{'https' if context else 'http'}://{shown}"
         await self._listen(sockets, context)
@@ -112,7 +115,7 @@ class ApiServer:
         runner, self._runner = self._runner, None
         if runner is not None:
             await runner.cleanup()
-        pools, self._api_pool, self._scrape_pool = (self._api_pool, self._scrape_pool), None, None
+        pools, self._read_pool, self._probe_pool = (self._read_pool, self._probe_pool), None, None
         for pool in pools:
             if pool is not None:
                 await asyncio.to_thread(pool.shutdown)
@@ -134,7 +137,7 @@ class ApiServer:
             if endpoint.later:
                 raise Refused(HTTPStatus.NOT_IMPLEMENTED, f"{endpoint.path} is promised for a later version")
             query = read_query(endpoint.parameters, list(request.query.items()), self._context.clock.now())
-            answer = await self._answer(endpoint, Asked(request.match_info, query, request.headers))
+            answer = await self._handlers.table[endpoint.name](Asked(request.match_info, query, request.headers))
             return web.Response(
                 status=answer.status.value,
                 body=answer.body,
@@ -143,13 +146,11 @@ class ApiServer:
 
         return handle
 
-    async def _answer(self, endpoint: Endpoint, asked: Asked) -> Answer:
-        immediate = self._handlers.immediate.get(endpoint.name)
-        if immediate is not None:
-            return await immediate(asked)
-        pool = self._scrape_pool if endpoint.access is Access.OPEN else self._api_pool
-        blocking = self._handlers.blocking[endpoint.name]
-        return await asyncio.get_running_loop().run_in_executor(pool, blocking, asked)
+    async def _probe(self, answer: Callable[[], Answer]) -> Answer:
+        return await asyncio.get_running_loop().run_in_executor(self._probe_pool, answer)
+
+    async def _read(self, answer: Callable[[], Answer]) -> Answer:
+        return await asyncio.get_running_loop().run_in_executor(self._read_pool, answer)
 
 
 def _address(settings: Server) -> Address:

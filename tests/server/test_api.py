@@ -164,8 +164,10 @@ async def test_monitors(served: Served) -> None:
     assert day["lower"] == pytest.approx(0.342, abs=0.001)  # Wilson, 2 of 2
 
 
-async def test_collectors_and_regressions(served: Served) -> None:
-    """Collectors are what the program says of them; regressions are an empty listing."""
+async def test_collectors_judges_and_regressions(served: Served) -> None:
+    """Collectors and judges are what the program says of them; regressions are an empty listing."""
+    served.program.judges = [{"name": "default", "problem": "unauthorized"}]
+    assert await served.items("/api/v1/judges") == served.program.judges
     served.program.collectors = [{"name": "otlp", "problem": None, "endpoints": ["http://localhost:4318"]}]
     assert await served.items("/api/v1/collectors") == served.program.collectors
     assert await served.items("/api/v1/regressions") == []
