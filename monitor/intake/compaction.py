@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from collectors.otlp.request import select
-from collectors.sink import Overloaded
+from collectors.sink import MalformedRequest, Overloaded
 from monitor.intake.faults import FrameUnreadable
 from monitor.intake.frames import Frame
 from monitor.intake.index import Index, Survivor
@@ -37,10 +37,10 @@ def rewrite_survivors(journal: Journal, index: Index, segment: int, max_bytes: i
     for offset, survivors in index.survivors(segment).items():
         try:
             frame = journal.read(JournalPosition(segment, offset))
-        except FrameUnreadable:
+            ordinals = sorted({survivor.ordinal for survivor in survivors})
+            body = select(frame.body, frame.signal, ordinals)
+        except (FrameUnreadable, MalformedRequest):
             continue  # told when its traces settle
-        ordinals = sorted({survivor.ordinal for survivor in survivors})
-        body = select(frame.body, frame.signal, ordinals)
         total += len(body)
         if max_bytes is not None and total > max_bytes:
             return False

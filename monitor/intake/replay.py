@@ -12,7 +12,7 @@ from monitor.intake.journal import Journal
 from monitor.model.run import JournalPosition
 from monitor.telemetry import DropReason, Telemetry
 
-_FRAMES_AT_ONCE = 64  # frames looked up in the store together
+_BYTES_AT_ONCE = 16 * 1024**2  # frames looked up in the store together
 
 Consumed = Callable[[Collection[str]], Mapping[str, JournalPosition]]
 """`Store.consumed_positions`."""
@@ -22,14 +22,16 @@ def replay(journal: Journal, index: Index, telemetry: Telemetry, consumed: Consu
     """Index what is left; the number of spans and log records. Once, after opening the journal and before anything is accepted."""
     count = 0
     waiting: list[tuple[Frame, Request]] = []
+    held = 0
     for frame in journal.replay():
         try:
             waiting.append((frame, split(frame.body, frame.signal)))
         except MalformedRequest:  # not what we wrote: the format of the signal has changed
             telemetry.spans_dropped.labels(DropReason.UNREADABLE).inc()
-        if len(waiting) >= _FRAMES_AT_ONCE:
+        held += len(frame.body)
+        if held >= _BYTES_AT_ONCE:
             count += _index(waiting, index, consumed)
-            waiting.clear()
+            waiting, held = [], 0
     return count + _index(waiting, index, consumed)
 
 

@@ -9,7 +9,9 @@ from collectors.otlp.request import select, split
 from collectors.sink import Signal
 from collectors.span import LogRecord, Span
 from monitor.assembly import AssemblyContext, assemble
+from monitor.assembly.assemble import read
 from monitor.assembly.deduplicate import unique_logs, unique_spans
+from monitor.assembly.record import Record
 from monitor.intake import revisions, stored_spans
 from monitor.intake.index import Taken
 from monitor.intake.material import Material, decoded
@@ -57,7 +59,7 @@ def settle(
     try:
         traces, logs = stored_spans.unpack(stored.spans or b"")
     except stored_spans.UnknownCodec:
-        return _without_spans(taken, material, stored, options)
+        return _without_spans(taken, material, stored, options, now)
     known = len(split(traces, Signal.TRACES).items)
     if known + len(material.spans.spans) > options.max_spans:
         count = len(material.spans.spans) + len(material.records.logs)
@@ -83,7 +85,9 @@ def _settle_first(taken: Taken, material: Material, options: SettlementOptions, 
         _plain(taken, material, options, now),
         span_count=count,
         changes=revisions.first(found).changes,
-        spans=_packed(b"", b"", material, distinct) if options.keep_spans else None,
+        spans=_packed(b"", b"", material, distinct)
+        if options.keep_spans and _says_something(distinct, found)
+        else None,
     )
     return Settled(settlement, count, len(material.spans.spans) - count)
 
@@ -95,8 +99,7 @@ def _settle_late(
     known = len({span.span_id for span in before.spans.spans})
     late = distinct.late
     added, duplicates = len(distinct.spans) - known, len(material.spans.spans) - len(distinct.new_spans)
-    too_late = taken.trace.first_received - stored.settled_at > LATE_SECONDS
-    if not late or too_late or options.late_spans is LateSpans.IGNORE:
+    if not late or _ignored(taken, stored, options):
         unchanged = _unchanged(taken, material, stored, options, known, late)
         return Settled(unchanged, duplicates=duplicates, late=late)
     revised = _revised(taken, stored, distinct, options, now)
@@ -129,12 +132,49 @@ def _revised(
     )
 
 
-def _without_spans(taken: Taken, material: Material, stored: StoredTrace, options: SettlementOptions) -> Settled:
-    """Late data that cannot be merged, because the spans before it are not stored or were erased: counted, nothing changes."""
-    known = frozenset[str]().union(*(old.span_ids for old in stored.invocations))
-    late = len({span.span_id for span in material.spans.spans} - known)
-    unchanged = _unchanged(taken, material, stored, options, len(known), late)
-    return Settled(unchanged, duplicates=len(material.spans.spans) - late, late=late)
+def _without_spans(
+    taken: Taken, material: Material, stored: StoredTrace, options: SettlementOptions, now: float
+) -> Settled:
+    """Late data that cannot be merged, because the spans before it are not stored or were erased.
+
+    It brings only invocations that have nothing to do with those that are stored; for these it counts, and changes nothing.
+    """
+    distinct = _distinct(None, material)
+    members = frozenset[str]().union(*(old.span_ids for old in stored.invocations))
+    fresh = {span.span_id for span in distinct.spans} - members
+    unchanged = _unchanged(taken, material, stored, options, len(members), len(fresh))
+    duplicates = len(material.spans.spans) - len(fresh)
+    if not fresh or _ignored(taken, stored, options):
+        return Settled(unchanged, duplicates=duplicates, late=len(fresh))
+    known = {old.invocation.id for old in stored.invocations}
+    apart = [
+        one
+        for one in _assemble(distinct, taken.settled_by, taken.trace.collector, options, unchanged.late_spans)
+        if one.invocation.id not in known and not members & {one.invocation.span_id, *one.span_ids}
+    ]
+    if not apart:
+        if not stored.invocations:  # plain web traffic: nobody noted which of it has been here before
+            return Settled(_unchanged(taken, material, stored, options, 0))
+        return Settled(unchanged, duplicates=duplicates, late=len(fresh))
+    settlement = replace(
+        unchanged,
+        settled_at=now,
+        span_count=len(members | fresh),
+        changes=revisions.first(apart).changes,
+        spans=_packed(b"", b"", material, distinct) if options.keep_spans else None,
+    )
+    return Settled(settlement, len(fresh), duplicates, len(fresh))
+
+
+def _ignored(taken: Taken, stored: StoredTrace, options: SettlementOptions) -> bool:
+    """Whether late data leaves the stored invocations as they are. A trace that had none has nothing that could stand."""
+    too_late = taken.trace.first_received - stored.settled_at > LATE_SECONDS
+    return bool(stored.invocations) and (too_late or options.late_spans is LateSpans.IGNORE)
+
+
+def _says_something(distinct: _Distinct, found: Sequence[Assembled]) -> bool:
+    """Whether a trace is worth keeping for late data: an agent's, or one of which some convention reads a span. Plain web traffic is not."""
+    return bool(found or distinct.records or any(read(Record(span)) for span in distinct.spans))
 
 
 def _unchanged(

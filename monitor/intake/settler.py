@@ -125,6 +125,8 @@ class Settler:
             finally:
                 self._index.give_back(work.left, now + RETRY_SECONDS)
                 self._index.give_back(work.unstorable, now + UNSTORABLE_SECONDS)
+            if not due.taken:
+                self._frames.clear()
             batch = replace(work.done, fault=self._fault, more=work.more and self._fault is None)
         self._housekeeping.step(now, self._options.journal_max_age, trim=batch.traces > 0)
         return batch

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from collectors.otlp.request import Item, Request, from_json, split
 from collectors.sink import Accepted, Encoding, MalformedRequest, Overloaded, RejectReason, Signal
 from monitor.clock import Clock
+from monitor.intake.faults import JournalUnwritable
 from monitor.intake.index import Arrival, Index
 from monitor.intake.journal import Journal
 from monitor.model.run import JournalPosition
@@ -90,7 +91,7 @@ class Intake:
 
     def _enter(self, length: int) -> None:
         if self._journal.fault is not None:
-            raise Overloaded(f"nothing can be taken: {self._journal.fault}", 3.0)
+            raise Overloaded(_unwritable(self._journal.fault), 3.0)
         if self._index.full:
             raise Overloaded(f"{self._index.open_items} spans and log records of open traces wait to settle", 3.0)
         with self._mutex:
@@ -118,7 +119,7 @@ class Intake:
             fault = written.exception() if written is not None else None
             if fault is not None:
                 self._telemetry.rejected(collector, RejectReason.OVERLOADED, len(found.request.items))
-                answer.set_exception(Overloaded(f"nothing was taken: {fault}", 3.0))
+                answer.set_exception(Overloaded(_unwritable(fault), 3.0))
                 return
             self._count(found, collector, repaired)
             answer.set_result(found.accepted)
@@ -181,3 +182,9 @@ class Intake:
             self._telemetry.spans_dropped.labels(cause).inc(dropped)
         if repaired:
             self._telemetry.values_repaired.inc(repaired)
+
+
+def _unwritable(fault: BaseException) -> str:
+    """What senders are told; folder and user id are for the log and /readyz."""
+    reason = fault.kind.value if isinstance(fault, JournalUnwritable) else type(fault).__name__
+    return f"the journal cannot be written ({reason}); nothing was taken"

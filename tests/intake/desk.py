@@ -13,7 +13,7 @@ from monitor.intake.index import Index
 from monitor.intake.journal import Journal
 from monitor.intake.options import SettlementOptions
 from monitor.intake.replay import replay
-from monitor.intake.settler import SettledBatch, Settler
+from monitor.intake.settler import SettledBatch, Settler, TraceStore
 from monitor.intake.settling import SettlingRules
 from monitor.intake.sink import Intake
 from monitor.model.run import StoredInvocation
@@ -30,6 +30,7 @@ class Desk:
     def __init__(self, folder: Path, options: SettlementOptions | None = None, **journal: int) -> None:
         self.clock = ManualClock()
         self.store = MemoryStore()
+        self.settled_into: TraceStore = self.store
         self.options = options or SettlementOptions(monitors=("quality",))
         self.rules = RULES
         self._folder = folder
@@ -43,8 +44,8 @@ class Desk:
         self.journal = Journal(self._folder, self.clock, **self._limits)
         self.index = Index(self.rules)
         self.intake = Intake(self.journal, self.index, self.telemetry, self.clock)
-        self.settler = Settler(self.journal, self.index, self.store, self.telemetry, self.options)
-        self.replayed = replay(self.journal, self.index, self.telemetry, self.store.consumed_positions)
+        self.settler = Settler(self.journal, self.index, self.settled_into, self.telemetry, self.options)
+        self.replayed = replay(self.journal, self.index, self.telemetry, self.settled_into.consumed_positions)
         self.settler.listen(self.clock.now())
 
     def restart(self) -> None:

@@ -7,8 +7,10 @@ from collections.abc import Callable
 import pytest
 
 from collectors.sink import Encoding, Signal
+from monitor.intake.compaction import rewrite_survivors
 from monitor.intake.options import SettlementOptions
 from monitor.intake.revisions import digest
+from monitor.intake.segment import list_segments
 from monitor.intake.settling import SettlingRules
 from monitor.model.invocation import SettledBy
 from monitor.settings.tree import LateSpans
@@ -261,6 +263,33 @@ def test_without_stored_spans_late_data_is_only_counted(desk: Desk) -> None:
     assert desk.store.saved[-1].spans is None
 
 
+def test_without_stored_spans_another_invocation_of_the_trace_is_still_taken(desk: Desk) -> None:
+    """Where the earlier spans are not stored, a later run of the same trace that shares none of them is a new invocation."""
+    desk.configure(keep_spans=False)
+    desk.send(traces(*run("t", 1)))
+    desk.wait(30.0)
+    later = agent("t", question="And tomorrow?")
+    desk.send(traces(Sent("t", "second", "", 100.0, 101.0, later.attributes)))
+    done = desk.wait(30.0)
+    assert (done.invocations, done.revised) == (1, 0)
+    assert {stored.invocation.user_input for stored in desk.stored("t")} == {"Open today?", "And tomorrow?"}
+
+
+def test_plain_web_traffic_is_not_stored_and_hinders_no_agent(desk: Desk) -> None:
+    """A trace in which no convention reads anything leaves no spans in the store; an agent's spans that come later are its invocation."""
+    desk.configure(late_spans=LateSpans.IGNORE)
+    for _ in range(2):
+        desk.send(traces(Sent("t", "web", attributes={"http.request.method": "GET"})))
+        assert desk.wait(30.0).late == 0
+    assert desk.store.saved[0].spans is None
+    assert desk.store.saved[0].changes == ()
+    root = agent("t")
+    desk.send(traces(Sent("t", "t.root", "web", 0.5, 0.9, root.attributes), tool("t")))
+    done = desk.wait(30.0)
+    assert (done.invocations, done.late) == (1, 2)
+    assert len(desk.stored("t")[0].invocation.tool_calls) == 1
+
+
 def test_a_late_root_keeps_the_id(desk: Desk) -> None:
     """A trace that settled without its root gets the root as a revision under the old id, now settled by root_ended."""
     desk.send(traces(tool("t"), tool("t", 2)))
@@ -427,6 +456,45 @@ def test_under_pressure_mostly_settled_segments_are_rewritten(open_desk: OpenDes
     desk.send(traces(agent("long")))
     desk.wait(30.0)
     assert len(desk.stored("long")[0].invocation.tool_calls) == 30
+
+
+def test_a_crash_between_rewriting_and_deleting_changes_nothing(desk: Desk) -> None:
+    """Survivors that lie in the old segment and in the new one are copies: one invocation, its spans once."""
+    desk.send(traces(*run("other"), tool("t")))
+    desk.wait(30.0)
+    old = desk.journal.active
+    desk.journal.rotate().result(10)
+    assert rewrite_survivors(desk.journal, desk.index, old)
+    assert desk.index.live_segments == {desk.journal.active}
+    desk.restart()
+    assert desk.replayed == 2
+    desk.send(traces(agent("t")))
+    done = desk.wait(30.0)
+    assert (done.spans, done.duplicates, done.invocations) == (2, 1, 1)
+
+
+def test_a_segment_with_much_that_is_open_is_not_rewritten_under_pressure(desk: Desk) -> None:
+    """Survivors larger than the limit stay where they are."""
+    desk.send(traces(tool("t"), tool("t", 2)))
+    old = desk.journal.active
+    desk.journal.rotate().result(10)
+    assert not rewrite_survivors(desk.journal, desk.index, old, max_bytes=100)
+    assert desk.index.live_segments == {old}
+
+
+def test_a_frame_that_rots_costs_its_items_and_is_told(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    """A frame that cannot be read back any more is counted and logged; the rest of the trace settles."""
+    desk.send(traces(tool("t")))
+    desk.send(traces(agent("t")))
+    path = list_segments(desk.journal.folder)[-1].path
+    raw = bytearray(path.read_bytes())
+    raw[raw.index(b"tool1")] ^= 0x20
+    path.write_bytes(raw)
+    done = desk.wait(30.0)
+    assert (done.traces, done.spans, done.invocations) == (1, 1, 1)
+    assert desk.count("spans_dropped_total", reason="unreadable") == 1
+    assert "no intact frame" in caplog.text
+    assert desk.index.open_items == 0
 
 
 def test_figures_of_intake(desk: Desk) -> None:

@@ -192,11 +192,13 @@ def test_a_disk_that_cannot_be_written_is_overloaded(desk: Desk, monkeypatch: py
         return real(*given)  # type: ignore[arg-type]
 
     monkeypatch.setattr(os, "pwritev", failing)
-    with pytest.raises(Overloaded, match="full") as refused:
+    with pytest.raises(Overloaded, match="disk_full") as refused:
         desk.send(traces(*run("t")))
     assert refused.value.retry_after_seconds == 3.0
-    with pytest.raises(Overloaded, match=f"user id {os.geteuid()}"):
+    with pytest.raises(Overloaded, match="disk_full") as refused:
         desk.send(traces(*run("t")))
+    assert str(desk.journal.folder) not in str(refused.value)
+    assert f"user id {os.geteuid()}" in str(desk.journal.fault)
     assert trace_id("t") not in desk.index
     assert desk.count("spans_received_total", collector="otlp") == 0
     broken = False

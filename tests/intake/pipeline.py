@@ -1,0 +1,72 @@
+"""A child process for crash tests of the whole way: accepts traces in two parts, settles and stores them, until it is killed.
+
+Usage: pipeline.py FOLDER FIRST_NUMBER. Prints the number of a trace once both parts are acknowledged.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from itertools import count
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+
+from collectors.sink import Encoding, Signal
+from monitor.clock import SystemClock
+from monitor.intake.index import Index
+from monitor.intake.journal import Journal
+from monitor.intake.options import SettlementOptions
+from monitor.intake.replay import replay
+from monitor.intake.settler import Settler
+from monitor.intake.settling import SettlingRules
+from monitor.intake.sink import Intake
+from monitor.store.sqlite import SqliteStore
+from monitor.telemetry import Telemetry
+from tests.intake.traffic import agent, tool, traces
+
+
+class Pipeline:
+    """All of intake over a real store, on the machine's clock."""
+
+    def __init__(self, folder: Path) -> None:
+        self.clock = SystemClock()
+        telemetry = Telemetry(CollectorRegistry())
+        self.journal = Journal(folder / "journal", self.clock, segment_bytes=30_000)
+        self.store = SqliteStore(folder)
+        self.index = Index(SettlingRules(settle_after=0.02))
+        self.intake = Intake(self.journal, self.index, telemetry, self.clock)
+        self.settler = Settler(self.journal, self.index, self.store, telemetry, SettlementOptions(("quality",)))
+        replay(self.journal, self.index, telemetry, self.store.consumed_positions)
+        self.settler.listen(self.clock.now())
+
+    def send(self, body: bytes) -> None:
+        """One request, until it is acknowledged."""
+        self.intake.accept(body, Signal.TRACES, Encoding.PROTOBUF, "otlp").result(10)
+
+    def close(self) -> None:
+        """Let go of journal and store."""
+        self.journal.close()
+        self.store.close()
+
+
+def main() -> None:
+    pipeline = Pipeline(Path(sys.argv[1]))
+    numbers = count(int(sys.argv[2]))
+
+    def work() -> None:
+        for number in numbers:
+            name = f"t{number}"
+            pipeline.send(traces(tool(name)))
+            pipeline.send(traces(tool(name), agent(name)))
+            os.write(1, f"{number}\n".encode())
+
+    for _ in range(2):
+        threading.Thread(target=work).start()
+    while True:
+        pipeline.settler.step(pipeline.clock.now())
+
+
+if __name__ == "__main__":
+    main()
