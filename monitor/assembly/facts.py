@@ -59,6 +59,7 @@ class Field(StrEnum):
     TOOL_DENIED = "tool_denied"  # bool
     TOOL_SCHEMA = "tool_schema"  # ToolDefinition of the tool that ran
     ERROR = "error"
+    INTERRUPTED = "interrupted"  # bool: the user broke in
     ASKS = "asks"  # bool: the model stopped in order to call tools
     PREVIOUS_RESPONSE = "previous_response_id"
     NATIVE = "native"  # bool: the provider's own record of a call

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from collectors.span import Attributes
+from monitor.assembly.definitions import definitions_of
 from monitor.assembly.facts import Field, Found, SpanClass, rank
 from monitor.assembly.messages import read_messages, text_in, withheld_text
+from monitor.assembly.opaque import opaque_messages
 from monitor.assembly.parts import result_value
 from monitor.assembly.record import Record
 from monitor.assembly.values import decode, decode_any, number_of, plain, withheld
@@ -74,6 +76,41 @@ class Reader:
         if found or reason is not None:
             self.put(field, found, source, capture=reason)
 
+    def opaque(self, field: Field, role: str, *keys: str) -> None:
+        """Input or output of any shape, from each of the attributes that is present."""
+        for key in keys:
+            content = self.record.attributes.get(key)
+            if content is not None:
+                found, reason = opaque_messages(content, role)
+                self.put(field, found, key, capture=reason)
+
+    def tool(
+        self, name: tuple[str, ...], call_id: tuple[str, ...], arguments: tuple[str, ...], result: tuple[str, ...]
+    ) -> None:
+        """A tool run's facts, each from the first attribute that is present."""
+        self.text(Field.TOOL_NAME, *name)
+        self.text(Field.CALL_ID, *call_id)
+        given = lookup(self.record.attributes, *arguments)
+        if given is not None:
+            self.arguments(*given)
+        answer = lookup(self.record.attributes, *result)
+        if answer is not None:
+            self.result(result_value(_opened(unquoted(answer[0]))), answer[1])
+
+    def definitions(self, *keys: str) -> None:
+        """Tools that were offered, from the first attribute that holds any."""
+        for key in keys:
+            found = definitions_of(self.record.attributes.get(key))
+            if found:
+                self.put(Field.DEFINITIONS, found, key, weak=all(one.parameters is None for one in found))
+                return
+
+    def names(self, names: Iterable[str], source: str) -> None:
+        """Tools of which only the names are recorded."""
+        found = definitions_of([name for name in names if name])
+        if found:
+            self.put(Field.DEFINITIONS, found, source, weak=True)
+
     def instructions(self, value: Any, source: str) -> None:
         """System instructions: plain text, JSON text, a list of parts or of texts."""
         if value is None or value == "":
@@ -113,6 +150,13 @@ def unquoted(value: Any) -> Any:
             decoded = decode(value, 1)  # the repr of a LangChain tool message
             return result_value(decoded) if isinstance(decoded, Mapping) else value
     return value
+
+
+def _opened(value: Any) -> Any:
+    """JSON text of a wrapped tool answer as its structure, so that the wrapping can be taken off; other text as it is."""
+    decoded = decode(value, 1)
+    wrapped = isinstance(decoded, Mapping | list) and result_value(decoded) is not decoded
+    return decoded if wrapped else value
 
 
 def lookup(attributes: Attributes, *keys: str) -> tuple[Any, str] | None:

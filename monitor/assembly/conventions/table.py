@@ -2,19 +2,36 @@
 
 from __future__ import annotations
 
+from monitor.assembly.conventions.agentcore import AgentCore
 from monitor.assembly.conventions.anthropic_sdk import AnthropicSdk
+from monitor.assembly.conventions.azure_agents import AzureAgents
+from monitor.assembly.conventions.claude_code import ClaudeCode
+from monitor.assembly.conventions.coding_agents import CodingAgents
 from monitor.assembly.conventions.convention import Convention
+from monitor.assembly.conventions.dify import Dify
+from monitor.assembly.conventions.gateways import Gateways
 from monitor.assembly.conventions.gen_ai import GenAi
 from monitor.assembly.conventions.gen_ai_events import GenAiEvents
 from monitor.assembly.conventions.gen_ai_prompt import GenAiPrompt
+from monitor.assembly.conventions.genkit import Genkit
 from monitor.assembly.conventions.google_adk import GoogleAdk
 from monitor.assembly.conventions.google_genai import GoogleGenAi
+from monitor.assembly.conventions.haystack import Haystack
 from monitor.assembly.conventions.identity import Identity
+from monitor.assembly.conventions.langfuse import Langfuse
 from monitor.assembly.conventions.langsmith import LangSmith
+from monitor.assembly.conventions.livekit import LiveKit
+from monitor.assembly.conventions.logfire import Logfire
+from monitor.assembly.conventions.mastra import Mastra
+from monitor.assembly.conventions.mcp import Mcp
+from monitor.assembly.conventions.microsoft import Microsoft
+from monitor.assembly.conventions.mlflow import MLflow
 from monitor.assembly.conventions.openinference import OpenInference
 from monitor.assembly.conventions.openlit import OpenLit
 from monitor.assembly.conventions.openllmetry import OpenLlmetry
 from monitor.assembly.conventions.pydantic_ai import PydanticAi
+from monitor.assembly.conventions.span_types import SpanTypes
+from monitor.assembly.conventions.spring_ai import SpringAi
 from monitor.assembly.conventions.vercel import Vercel
 
 CONVENTIONS: tuple[Convention, ...] = (
@@ -24,11 +41,28 @@ CONVENTIONS: tuple[Convention, ...] = (
     PydanticAi(),
     Vercel(),
     LangSmith(),
+    Langfuse(),
+    Mastra(),
+    MLflow(),
+    LiveKit(),
+    Genkit(),
+    Haystack(),
+    SpringAi(),
+    ClaudeCode(),
+    CodingAgents(),
+    AzureAgents(),
+    Microsoft(),
+    Gateways(),
     OpenLit(),
+    Mcp(),
     OpenInference(),
     OpenLlmetry(),
+    Dify(),
+    Logfire(),
+    SpanTypes(),
     GenAi(),
     GenAiEvents(),
     GenAiPrompt(),
+    AgentCore(),
     Identity(),
 )

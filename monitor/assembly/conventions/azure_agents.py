@@ -1,0 +1,45 @@
+"""Azure AI Agents and Foundry: a thread's run seen through several client calls, content in `gen_ai.event.content` events."""
+
+from __future__ import annotations
+
+from monitor.assembly.conventions.reader import Reader
+from monitor.assembly.facts import Facts, Field, SpanClass
+from monitor.assembly.record import Record
+
+OPERATIONS = {
+    "process_thread_run": SpanClass.AGENT,
+    "start_thread_run": SpanClass.AGENT,
+    "create_thread_and_run": SpanClass.AGENT,
+    "create_agent": SpanClass.SETUP,
+}
+_CALLS = frozenset(
+    {"create_thread", "create_message", "list_messages", "list_run_steps", "get_thread_run", "submit_tool_outputs"}
+    | {"create_conversation", "list_conversation_items", "update_thread_run", "cancel_thread_run"}
+)
+
+
+class AzureAgents:
+    """Spans of azure-ai-agents and azure-ai-projects."""
+
+    name = "azure_ai_agents"
+
+    def recognises(self, record: Record) -> bool:
+        """The Azure namespace, or the service's provider name."""
+        attributes = record.attributes
+        if attributes.get("az.namespace") == "Microsoft.CognitiveServices":
+            return True
+        provider = attributes.get("gen_ai.provider.name", attributes.get("gen_ai.system"))
+        return provider in ("az.ai.agents", "microsoft.foundry", "az.ai.inference")
+
+    def read(self, record: Record) -> Facts:
+        """Class and ids; messages come as events."""
+        reader = Reader(record)
+        operation = record.text("gen_ai.operation.name") or record.span.name.partition(" ")[0]
+        if operation in _CALLS:
+            reader.classify(SpanClass.STEP, "gen_ai.operation.name")
+        else:
+            reader.classify(OPERATIONS.get(operation), "gen_ai.operation.name")
+        if operation == "responses" and "gen_ai.agent.name" in record.attributes:
+            reader.classify(SpanClass.AGENT, "gen_ai.agent.name")
+        reader.text(Field.RUN, "gen_ai.thread.run.id")
+        return reader.facts

@@ -1,0 +1,45 @@
+"""Genkit: `genkit:*` attributes; flows hold model and tool actions."""
+
+from __future__ import annotations
+
+from monitor.assembly.conventions.reader import Reader
+from monitor.assembly.facts import Facts, Field, SpanClass
+from monitor.assembly.record import Record
+
+SUBTYPES = {
+    "model": SpanClass.MODEL,
+    "tool": SpanClass.TOOL,
+    "flow": SpanClass.WORKFLOW,
+    "agent": SpanClass.AGENT,
+    "evaluator": SpanClass.EVALUATION,
+}
+
+
+class Genkit:
+    """Spans of Genkit's tracer."""
+
+    name = "genkit"
+
+    def recognises(self, record: Record) -> bool:
+        """`genkit:` attributes."""
+        return "genkit" in record.prefixes
+
+    def read(self, record: Record) -> Facts:
+        """Facts by the subtype; a root without one is a flow."""
+        reader = Reader(record)
+        subtype = (record.text("genkit:metadata:subtype") or "").lower()
+        is_root = record.attributes.get("genkit:isRoot") in (True, "true")
+        kind = SUBTYPES.get(subtype, SpanClass.WORKFLOW if is_root else SpanClass.STEP)
+        reader.classify(kind, "genkit:metadata:subtype")
+        if kind is SpanClass.TOOL:
+            reader.tool(("genkit:name",), (), ("genkit:input",), ("genkit:output",))
+            return reader.facts
+        if kind is SpanClass.MODEL:
+            reader.text(Field.MODEL, "genkit:name")
+        else:
+            reader.text(Field.WORKFLOW_NAME, "genkit:name")
+        reader.opaque(Field.INPUT, "user", "genkit:input")
+        reader.opaque(Field.OUTPUT, "assistant", "genkit:output")
+        if record.text("genkit:state") == "error":
+            reader.put(Field.ERROR, record.span.status_message or "error", "genkit:state")
+        return reader.facts

@@ -1,0 +1,80 @@
+"""LiveKit Agents: `lk.*`; the turn is the unit, the session that may last for hours is not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from monitor.assembly.conventions.reader import Reader
+from monitor.assembly.facts import Facts, Field, SpanClass
+from monitor.assembly.record import Record
+from monitor.assembly.values import number_of
+
+SPANS = {
+    "agent_session": SpanClass.SESSION,
+    "job_entrypoint": SpanClass.SESSION,
+    "agent_turn": SpanClass.AGENT,
+    "user_turn": SpanClass.STEP,
+    "llm_node": SpanClass.STEP,
+    "llm_request": SpanClass.MODEL,
+    "llm_request_run": SpanClass.DUPLICATE,
+    "function_tool": SpanClass.TOOL,
+    "tts_node": SpanClass.STEP,
+    "tts_request": SpanClass.STEP,
+}
+
+
+class LiveKit:
+    """Spans of LiveKit's telemetry, with keys under `lk.` or, for content, `lk.pii.`."""
+
+    name = "livekit"
+
+    def recognises(self, record: Record) -> bool:
+        """`lk.*` attributes."""
+        return "lk" in record.prefixes
+
+    def read(self, record: Record) -> Facts:
+        """Facts by the span's name."""
+        reader = Reader(record)
+        reader.classify(SPANS.get(record.span.name), "span name")
+        reader.text(Field.AGENT_NAME, "lk.agent_label", "lk.agent_name")
+        reader.instructions(_content(record, "instructions"), "lk.instructions")
+        reader.messages(Field.INPUT, "user", _content(record, "user_input"), "lk.user_input")
+        reader.messages(Field.INPUT, "user", _content(record, "chat_ctx"), "lk.chat_ctx")
+        _response(reader)
+        if record.span.name == "function_tool":
+            _tool(reader)
+        names = [key for key in ("lk.function_tools",) if key in record.attributes]
+        reader.definitions(*names)
+        if record.attributes.get("lk.interrupted") is True:
+            reader.put(Field.INTERRUPTED, True, "lk.interrupted")
+        return reader.facts
+
+
+def _content(record: Record, key: str) -> Any:
+    for prefix in ("lk.pii.", "lk."):
+        value = record.attributes.get(prefix + key)
+        if value is not None:
+            return value
+    return None
+
+
+def _response(reader: Reader) -> None:
+    text = _content(reader.record, "response.text")
+    calls = _content(reader.record, "response.function_calls")
+    if calls is not None:
+        reader.messages(Field.OUTPUT, "assistant", calls, "lk.response.function_calls")
+    if text is not None and text != "":
+        reader.messages(Field.OUTPUT, "assistant", text, "lk.response.text")
+
+
+def _tool(reader: Reader) -> None:
+    record = reader.record
+    reader.text(Field.TOOL_NAME, "lk.function_tool.name")
+    reader.text(Field.CALL_ID, "lk.function_tool.id")
+    reader.arguments(_content(record, "function_tool.arguments"), "lk.function_tool.arguments")
+    output = _content(record, "function_tool.output")
+    if output is not None:
+        reader.result(output, "lk.function_tool.output")
+    failed = record.attributes.get("lk.function_tool.is_error")
+    if failed is True or number_of(failed) == 1:
+        reader.put(Field.TOOL_FAILED, True, "lk.function_tool.is_error")
