@@ -9,6 +9,7 @@ from monitor.model.run import PendingCount, Tally
 from monitor.model.tallies import TallyName
 from monitor.model.verdict import Outcome
 from monitor.model.watched import WatchedMonitor, WatchedRubric
+from monitor.store.protocol import StoreUnwritable
 from tests.exporters.figures import Exporter, FigureStore, Seen, watched
 
 
@@ -134,6 +135,7 @@ def test_one_process_at_a_time(store: FigureStore) -> None:
     assert second.values("verdicts_total", "agent") == {"a": 1.0}
     assert first.values("verdicts_total", "agent") == {}
     second.lease.release()
+    assert second.values("export_leader") == {(): 0.0}
     assert first.values("verdicts_total", "agent") == {"a": 1.0}
 
 
@@ -144,6 +146,22 @@ def test_a_held_lease_ends_without_the_store(store: FigureStore) -> None:
     store.clock.advance(60)
     assert second.lease.renew()
     assert not first.lease.held()
+
+
+def test_a_full_disk_leaves_the_figures_on_the_page(store: FigureStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    """While the store cannot be written the holder of the lease goes on showing what can be read, and nobody else begins to."""
+    store.judge("m", Seen("a", store.clock.now()))
+    first, second = (Exporter(store, watched("tone"), owner=owner) for owner in "ab")
+    assert first.values("export_leader") == {(): 1.0}
+    assert second.values("export_leader") == {(): 0.0}
+
+    def full(*_: object) -> bool:
+        raise StoreUnwritable("the disk is full")
+
+    monkeypatch.setattr(store, "acquire_lease", full)
+    store.clock.advance(3600)
+    assert first.values("verdicts_total", "agent") == {"a": 1.0}
+    assert second.values("export_leader") == {(): 0.0}
 
 
 def test_a_store_that_cannot_be_read_hides_nothing_else(store: FigureStore, monkeypatch: pytest.MonkeyPatch) -> None:
