@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping
 
 from collectors.otlp.request import Request, split
 from collectors.sink import MalformedRequest
-from monitor.intake.frames import Frame
+from monitor.intake.frames import DamageKind, Frame
 from monitor.intake.index import Arrival, Index
 from monitor.intake.journal import Journal
 from monitor.model.run import JournalPosition
@@ -32,7 +32,12 @@ def replay(journal: Journal, index: Index, telemetry: Telemetry, consumed: Consu
         if held >= _BYTES_AT_ONCE:
             count += _index(waiting, index, consumed)
             waiting, held = [], 0
-    return count + _index(waiting, index, consumed)
+    count += _index(waiting, index, consumed)
+    corrupt = sum(damage.kind is DamageKind.CORRUPT for damage in journal.damages)
+    telemetry.spans_dropped.labels(DropReason.UNREADABLE).inc(
+        corrupt
+    )  # how many spans lay there is not known: at least one each
+    return count
 
 
 def _index(frames: list[tuple[Frame, Request]], index: Index, consumed: Consumed) -> int:

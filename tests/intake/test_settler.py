@@ -497,6 +497,22 @@ def test_a_frame_that_rots_costs_its_items_and_is_told(desk: Desk, caplog: pytes
     assert desk.index.open_items == 0
 
 
+def test_a_frame_that_rotted_while_we_were_away_is_told(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    """A replay over a damaged frame indexes all others, counts the damage and logs where it is."""
+    desk.send(traces(tool("t")))
+    desk.send(traces(agent("t")))
+    desk.journal.close()
+    path = list_segments(desk.journal.folder)[-1].path
+    raw = bytearray(path.read_bytes())
+    raw[raw.index(b"tool1")] ^= 0x20
+    path.write_bytes(raw)
+    desk.start()
+    assert desk.replayed == 1
+    assert desk.count("spans_dropped_total", reason="unreadable") == 1
+    assert "corrupt" in caplog.text
+    assert desk.wait(30.0).invocations == 1
+
+
 def test_figures_of_intake(desk: Desk) -> None:
     """Open traces, the lag of the oldest and the size of the journal are shown, and go back when all has settled."""
     desk.send(traces(tool("a"), agent("b")))
