@@ -29,9 +29,12 @@ def unpacked(blob: bytes) -> bytes:
     raise ValueError(f"content is stored with codec {codec.hex()}, which this rubricd does not know")
 
 
+_encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
+
+
 def packed_json(value: Any) -> bytes:
     """A JSON value, packed. ASCII on purpose: half of a surrogate pair survives."""
-    return packed(json.dumps(value, separators=(",", ":"), default=str).encode("ascii"))
+    return packed(_encode(value).encode("ascii"))
 
 
 def unpacked_json(blob: bytes) -> Any:

@@ -1,4 +1,4 @@
-"""Invocations as rows: the head, which outlives content, and the content, which does not."""
+"""Invocations as rows: the head, which outlives the content."""
 
 from __future__ import annotations
 
@@ -10,14 +10,8 @@ from typing import Any
 
 from monitor.model.invocation import Capture, Completeness, Invocation, SettledBy, ToolCall
 from monitor.model.run import Candidate
-from monitor.model.wire import invocation_from_json, invocation_json
-from monitor.store.sqlite.blobs import packed_json, unpacked_json
+from monitor.store.sqlite.content import with_content
 from monitor.store.sqlite.values import compact, integer, text
-
-CONTENT_KEYS = (
-    "system_instructions", "user_input", "history", "tool_definitions", "tool_calls", "final_response", "error",
-)  # fmt: skip
-"""What is content in the JSON of an invocation. An error's text may quote a message, so it is content too; that there was one is not."""
 
 HEAD = """
     i.n, i.id, t.trace_id, i.span_id, i.parent_id, i.conversation_id, p.agent, p.agent_name, p.agent_version, p.environment,
@@ -87,14 +81,6 @@ def head_values(invocation: Invocation) -> dict[str, Any]:
     }
 
 
-def content_blob(invocation: Invocation) -> bytes:
-    """The content of an invocation, packed. Which null results were really seen as null is kept beside it."""
-    whole = invocation_json(invocation)
-    content = {key: whole[key] for key in CONTENT_KEYS}
-    seen = [place for place, call in enumerate(invocation.tool_calls) if call.result_known]
-    return packed_json({**content, "_results": seen})
-
-
 def read_invocation(row: Sequence[Any]) -> Invocation:
     """An invocation from a row of HEAD; without content where that was erased, which `capture` then says."""
     *head, body = row
@@ -112,33 +98,7 @@ def read_invocation(row: Sequence[Any]) -> Invocation:
         completeness=Completeness(SettledBy(settled_by), tuple(found["missing"]), capture, late_spans),
     )  # fmt: skip
     names = json.loads(tools) if tools else []
-    return _erased(invocation, names) if body is None else _with_content(invocation, unpacked_json(body))
-
-
-def _with_content(invocation: Invocation, content: dict[str, Any]) -> Invocation:
-    told = invocation_from_json(
-        {
-            **content,
-            "id": invocation.id,
-            "trace_id": invocation.trace_id,
-            **dict.fromkeys(("started_at", "ended_at"), _ANY),
-        }
-    )
-    seen = set(content["_results"])
-    calls = tuple(replace(call, result_known=place in seen) for place, call in enumerate(told.tool_calls))
-    return replace(
-        invocation,
-        system_instructions=told.system_instructions,
-        user_input=told.user_input,
-        history=told.history,
-        tool_definitions=told.tool_definitions,
-        tool_calls=calls,
-        final_response=told.final_response,
-        error=told.error,
-    )
-
-
-_ANY = "1970-01-01T00:00:00Z"
+    return _erased(invocation, names) if body is None else with_content(invocation, body)
 
 
 def _erased(invocation: Invocation, tools: list[str]) -> Invocation:

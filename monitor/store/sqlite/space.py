@@ -17,7 +17,8 @@ def used_bytes(connection: sqlite3.Connection) -> int:
 
 def give_back(connection: sqlite3.Connection) -> int:
     """Give free pages back to the disk, some at a time; returns how many are left. Outside of transactions."""
-    connection.execute(f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE})").fetchall()
+    # A script, because `execute` stops after the first step of this pragma, which is one page.
+    connection.executescript(f"PRAGMA incremental_vacuum({_PAGES_AT_ONCE});")
     return int(connection.execute("PRAGMA freelist_count").fetchone()[0])
 
 

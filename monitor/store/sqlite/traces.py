@@ -11,8 +11,9 @@ from monitor.model.invocation import Invocation
 from monitor.model.run import InvocationChange, JournalPosition, StoredInvocation, StoredTrace, TraceSettlement
 from monitor.model.tallies import TallyName
 from monitor.store.sqlite.blobs import packed, packed_ids, unpacked, unpacked_ids
+from monitor.store.sqlite.content import content_blob
 from monitor.store.sqlite.erasure import erase_content
-from monitor.store.sqlite.heads import FROM_HEAD, HEAD, content_blob, head_values, profile_of, read_invocation
+from monitor.store.sqlite.heads import FROM_HEAD, HEAD, head_values, profile_of, read_invocation
 from monitor.store.sqlite.tallies import Counting
 from monitor.store.sqlite.values import text
 from monitor.store.sqlite.waiting import enqueue, withdraw
@@ -60,38 +61,45 @@ def save(connection: sqlite3.Connection, prepared: Sequence[PreparedTrace]) -> N
 def _save_trace(connection: sqlite3.Connection, trace: PreparedTrace) -> tuple[int, bool]:
     """The trace's row and whether its content was forgotten. A replay, which has read no further, leaves the row alone."""
     told = trace.settlement
-    values = (
-        text(told.collector), told.settled_by, told.consumed.segment, told.consumed.offset, told.span_count, told.late_spans,
-    )  # fmt: skip
     found = connection.execute(
         "SELECT n, segment, position, forgotten FROM traces WHERE trace_id = ?", (told.trace_id,)
     ).fetchone()
     if found is None:
-        cursor = connection.execute(
-            """INSERT INTO traces (collector, settled_by, segment, position, span_count, late_spans, trace_id, settled_at)
-               VALUES (?, ?, ?, ?, ?, ?, ?, ?)""",
-            (*values, told.trace_id, told.settled_at),
-        )
-        row, forgotten = int(cursor.lastrowid or 0), False
-    else:
-        row, forgotten = found[0], bool(found[3])
-        if not JournalPosition(found[1], found[2]) < told.consumed:
-            return row, forgotten
-        connection.execute(
-            """UPDATE traces SET collector = ?, settled_by = ?, segment = ?, position = ?, span_count = ?, late_spans = ?
-               WHERE n = ?""",
-            (*values, row),
-        )
-    _save_spans(connection, row, None if forgotten else trace.spans)
+        row = _insert_trace(connection, trace)
+        if trace.spans is not None:
+            connection.execute("INSERT INTO trace_spans (trace, body) VALUES (?, ?)", (row, trace.spans))
+        return row, False
+    row, forgotten = found[0], bool(found[3])
+    if JournalPosition(found[1], found[2]) < told.consumed:
+        _update_trace(connection, trace, row, None if forgotten else trace.spans)
     return row, forgotten
 
 
-def _save_spans(connection: sqlite3.Connection, trace: int, spans: bytes | None) -> None:
+def _insert_trace(connection: sqlite3.Connection, trace: PreparedTrace) -> int:
+    told = trace.settlement
+    cursor = connection.execute(
+        """INSERT INTO traces (trace_id, settled_at, collector, settled_by, segment, position, span_count, late_spans, has_spans)
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+        (told.trace_id, told.settled_at, *_values(told), int(trace.spans is not None)),
+    )
+    return int(cursor.lastrowid or 0)
+
+
+def _update_trace(connection: sqlite3.Connection, trace: PreparedTrace, row: int, spans: bytes | None) -> None:
+    connection.execute(
+        """UPDATE traces SET collector = ?, settled_by = ?, segment = ?, position = ?, span_count = ?, late_spans = ?,
+           has_spans = ? WHERE n = ?""",
+        (*_values(trace.settlement), int(spans is not None), row),
+    )
     if spans is None:
-        connection.execute("DELETE FROM trace_spans WHERE trace = ?", (trace,))
+        connection.execute("DELETE FROM trace_spans WHERE trace = ?", (row,))
     else:
-        connection.execute("INSERT OR REPLACE INTO trace_spans (trace, body) VALUES (?, ?)", (trace, spans))
-    connection.execute("UPDATE traces SET has_spans = ? WHERE n = ?", (int(spans is not None), trace))
+        connection.execute("INSERT OR REPLACE INTO trace_spans (trace, body) VALUES (?, ?)", (row, spans))
+
+
+def _values(told: TraceSettlement) -> tuple[Any, ...]:
+    place = told.consumed
+    return text(told.collector), told.settled_by, place.segment, place.offset, told.span_count, told.late_spans
 
 
 def _save_invocation(

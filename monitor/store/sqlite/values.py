@@ -28,6 +28,9 @@ def integer(value: int | None) -> int | None:
     return None if value is None else max(-_LARGEST, min(_LARGEST, int(value)))
 
 
+_encode = json.JSONEncoder(separators=(",", ":"), sort_keys=True, default=str).encode
+
+
 def compact(value: Any) -> str:
     """A JSON value as a short text, ASCII, keys in order: equal values give equal texts."""
-    return json.dumps(value, separators=(",", ":"), sort_keys=True, default=str)
+    return _encode(value)
