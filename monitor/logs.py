@@ -9,25 +9,21 @@ from typing import Any
 
 from monitor.clock import rfc3339
 
-ROOT = "rubricd"
+ROOTS = ("monitor", "collectors")
 _PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
-
-
-def logger(name: str) -> logging.Logger:
-    """The logger of one part, `rubricd.intake`. Fields go in `extra={"collector": …}`."""
-    return logging.getLogger(f"{ROOT}.{name}")
 
 
 def configure_logging(level: str, style: str) -> None:
     """Send our log lines to stderr. May be called again (reload)."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if style == "json" else TextLines())
-    root = logging.getLogger(ROOT)
-    for old in root.handlers[:]:
-        root.removeHandler(old)
-    root.addHandler(handler)
-    root.setLevel(level.upper())
-    root.propagate = False
+    for name in ROOTS:
+        root = logging.getLogger(name)
+        for old in root.handlers[:]:
+            root.removeHandler(old)
+        root.addHandler(handler)
+        root.setLevel(level.upper())
+        root.propagate = False
 
 
 def _fields(record: logging.LogRecord) -> dict[str, Any]:

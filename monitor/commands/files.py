@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from monitor.commands.exits import wrong_input
 
 if TYPE_CHECKING:
     from collectors.sink import Signal
-    from monitor.model.invocation import Assembled
+    from monitor.model.invocation import Assembled, Invocation
 
 
 def read_requests(files: Sequence[Path]) -> Iterator[tuple[bytes, Signal]]:
@@ -37,3 +38,35 @@ def assembled_invocations(files: Sequence[Path], keep_attributes: Sequence[str] 
     for spans, logs in recorded_traces(read_requests(files)):
         found.extend(assemble(spans, logs, context))
     return sorted(found, key=lambda item: (item.invocation.started_at, item.invocation.id))
+
+
+def read_invocations(files: Sequence[Path]) -> list[Invocation]:
+    """The invocations of files that hold recorded OTLP or invocation JSON Lines (contract section 3)."""
+    recorded = [file for file in files if not _holds_invocations(file)]
+    found = [item.invocation for item in assembled_invocations(recorded)]
+    for file in files:
+        if file not in recorded:
+            found.extend(_invocation_lines(file))
+    return found
+
+
+def _holds_invocations(file: Path) -> bool:
+    """Whether the first line is an invocation as `reconstruct --json` prints it."""
+    try:
+        with file.open("rb") as lines:
+            first = json.loads(lines.readline())
+    except (OSError, ValueError):
+        return False
+    return isinstance(first, dict) and "trace_id" in first and "completeness" in first
+
+
+def _invocation_lines(file: Path) -> Iterator[Invocation]:
+    from monitor.model.wire import InvalidInvocation, invocation_from_json
+
+    for number, line in enumerate(file.read_text(encoding="utf-8", errors="replace").splitlines(), start=1):
+        if not line.strip():
+            continue
+        try:
+            yield invocation_from_json(json.loads(line))
+        except (ValueError, InvalidInvocation, AttributeError) as error:
+            raise wrong_input(f"{file}:{number}: no invocation: {error}") from error

@@ -28,7 +28,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def command(arguments: argparse.Namespace) -> int:
     """List the rubrics, or show one in full with its version."""
     if arguments.action in LATER:
-        raise wrong_input(f"`rubric {arguments.action}` is promised for a later version; this one has `list` and `show`")
+        raise wrong_input(
+            f"`rubric {arguments.action}` is promised for a later version; this one has `list` and `show`"
+        )
     library = library_of(arguments.config)
     if arguments.action == "list":
         _list(library, arguments.json)
@@ -56,7 +58,13 @@ def library_of(file: Path | None) -> RubricLibrary:
 
 def _list(library: RubricLibrary, as_json: bool) -> None:
     rows = [
-        (rubric.name, rubric.kind, "judge" if rubric.judged else "none", rubric.threshold, " ".join((rubric.description or "").split()))
+        (
+            rubric.name,
+            rubric.kind,
+            "judge" if rubric.judged else "none",
+            rubric.threshold,
+            " ".join((rubric.description or "").split()),
+        )
         for rubric in library
     ]
     columns = ("name", "kind", "needs", "threshold", "description")
@@ -79,4 +87,8 @@ def _show(library: RubricLibrary, name: str) -> None:
     if not rubric.judged:
         say(f"# version {rubric_version(rubric, None)}")
     written = rubric.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-    say(yaml.safe_dump({"name": rubric.name, "kind": rubric.kind} | written, sort_keys=False, allow_unicode=True, width=120).strip())
+    say(
+        yaml.safe_dump(
+            {"name": rubric.name, "kind": rubric.kind} | written, sort_keys=False, allow_unicode=True, width=120
+        ).strip()
+    )

@@ -16,9 +16,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The configuration and the role."""
     parser.epilog = "example: rubricd run -c /etc/rubricd/rubricd.yaml"
     parser.add_argument(
-        "-c", "--config", metavar="FILE", type=Path, help="default: RUBRICD_CONFIG, else the shipped default configuration"
+        "-c",
+        "--config",
+        metavar="FILE",
+        type=Path,
+        help="default: RUBRICD_CONFIG, else the shipped default configuration",
     )
-    parser.add_argument("--role", default="all", help="`all`; `collect`, `score` and `export` come with a later version")
+    parser.add_argument(
+        "--role", default="all", help="`all`; `collect`, `score` and `export` come with a later version"
+    )
 
 
 def command(arguments: argparse.Namespace) -> int:
@@ -50,5 +56,7 @@ def configuration_file(named: Path | None) -> Path:
     if os.environ.get("RUBRICD_CONFIG"):
         return Path(os.environ["RUBRICD_CONFIG"])
     if Path("rubricd.yaml").exists():
-        note("rubricd: there is a ./rubricd.yaml, which is not read: name it with `-c rubricd.yaml`; running the shipped default")
+        note(
+            "rubricd: there is a ./rubricd.yaml, which is not read: name it with `-c rubricd.yaml`; running the shipped default"
+        )
     return default_file()

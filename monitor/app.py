@@ -1,0 +1,263 @@
+"""Wiring: this module alone builds the parts of the daemon, starts them in order, and stops them in the reverse of it."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import socket
+from collections.abc import Callable, Mapping
+from functools import partial
+from pathlib import Path
+
+from collectors.catalogue import build_collector
+from collectors.collector import Collector, CollectorFailed
+from monitor.clock import Clock, SystemClock
+from monitor.configuration import Configuration, load_configuration
+from monitor.exporters.lease import ExportLease
+from monitor.exporters.otlp import EvaluationExporter
+from monitor.exporters.prometheus import Exposition, Sources, StoreCollector, new_registry
+from monitor.intake.faults import JournalUnwritable
+from monitor.intake.index import Index
+from monitor.intake.journal import Journal
+from monitor.intake.options import settlement_options, settling_rules
+from monitor.intake.replay import replay
+from monitor.intake.settler import Settler
+from monitor.intake.sink import Intake
+from monitor.judges import Judges
+from monitor.judging.worker import EvaluationWorkers
+from monitor.logs import configure_logging
+from monitor.model.watched import WatchedMonitor
+from monitor.overview import collector_status, judge_status, monitor_status
+from monitor.passrates import PassRates
+from monitor.plans import early_drop, kept_attributes, store_redaction
+from monitor.reloading import Reloader
+from monitor.scheduling.runner import Runner
+from monitor.scheduling.scheduler import Scheduler
+from monitor.server.context import Phase, Readiness, ServerContext, Status
+from monitor.server.listener import ApiServer, ServerFailed
+from monitor.store.protocol import Store, StoreTooNew, StoreUnwritable
+from monitor.store.sqlite import SqliteStore
+from monitor.telemetry import Telemetry
+from monitor.upkeep import Upkeep
+
+LOG = logging.getLogger(__name__)
+
+DRAIN_SECONDS = 20.0
+"""How long evaluations under way may take to end at a drain; what is not done by then is released and judged after the restart."""
+
+
+class StartFailed(Exception):
+    """The daemon could not start; the message names what and what would be right. Nothing was left running."""
+
+
+class App:
+    """The daemon. `start` once; `stop` drains and may be called twice. `reread` loads the configuration anew, for reloads."""
+
+    def __init__(self, configuration: Configuration, clock: Clock, reread: Callable[[], Configuration]) -> None:
+        self.configuration = configuration
+        self.clock = clock
+        self._reread = reread
+        self._phase = Phase.STARTING
+        self._parts: list[Callable[[], object]] = []  # how to stop what was started, newest last
+        self.registry = new_registry()
+        self.telemetry = Telemetry(self.registry)
+        self.collectors: list[Collector] = []
+
+    # -- start -------------------------------------------------------------------------------------------------------
+    async def start(self) -> None:
+        """Start everything. Raises StartFailed and leaves nothing running when something cannot start."""
+        try:
+            await asyncio.to_thread(self._open_storage)
+            self._build()
+            await self.server.start()
+            self._parts.append(self.server.stop)
+            indexed = await asyncio.to_thread(self._replay)
+            await self._start_working()
+        except (StoreUnwritable, StoreTooNew, JournalUnwritable, CollectorFailed, ServerFailed) as error:
+            await self.stop()
+            raise StartFailed(str(error)) from error
+        self._phase = Phase.READY
+        endpoints = [endpoint for collector in self.collectors for endpoint in collector.endpoints]
+        LOG.info(
+            "ready",
+            extra={
+                "configuration": self.configuration.file,
+                "collectors": endpoints,
+                "server": self.server.url,
+                "storage": str(self.folder),
+                "open_spans": indexed,
+            },
+        )
+        for monitor, rubric in self.configuration.waiting():
+            LOG.warning("rubric waits for a judge: configure `judges`", extra={"monitor": monitor, "rubric": rubric})
+
+    def _open_storage(self) -> None:
+        storage = self.configuration.settings.storage
+        self.folder = Path(storage.path).expanduser()
+        try:
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        except OSError as error:
+            raise StoreUnwritable(
+                f"storage.path {self.folder}: cannot be made by user id {os.getuid()}: {error.strerror}"
+            ) from error
+        self.journal = Journal(self.folder / "journal", self.clock, max_bytes=storage.journal.max_size)
+        self._parts.append(partial(asyncio.to_thread, self.journal.close))
+        self.store: Store = SqliteStore(self.folder)
+        self._parts.append(partial(asyncio.to_thread, self.store.close))
+        self._remember(self.configuration)
+
+    def _remember(self, configuration: Configuration) -> None:
+        """What the store must know of a configuration before it is in force."""
+        now = self.clock.now()
+        for version, definition in configuration.definitions():
+            self.store.remember_rubric(version, definition, now)
+        self.store.retire_monitors(tuple(configuration.settings.monitors))
+
+    def _build(self) -> None:
+        settings, clock, store = self.configuration.settings, self.clock, self.store
+        self.index = Index(settling_rules(settings.assembly))
+        self.intake = Intake(self.journal, self.index, self.telemetry, clock)
+        options = settlement_options(settings, kept_attributes(settings), store_redaction(settings))
+        self.settler = Settler(self.journal, self.index, store, self.telemetry, options)
+        self.intake.early_drop = early_drop(self.configuration)
+        self.exporter = EvaluationExporter(settings.exporters.otlp) if settings.exporters.otlp else None
+        self.judges = Judges(store, clock, self.telemetry, settings)
+        self.workers = EvaluationWorkers(
+            store, self.judges.current, clock, self.telemetry, on_verdict=self.exporter.emit if self.exporter else None
+        )
+        self.runner = Runner(store, clock)
+        self.scheduler = Scheduler(self.runner, clock)
+        self.passrates = PassRates(store, clock, self._watched)
+        owner = f"{socket.gethostname()}:{os.getpid()}"
+        self.lease = ExportLease(store, clock, owner)
+        sources = Sources(store, self.passrates, self._watched, self.lease, clock)
+        self.registry.register(StoreCollector(sources, settings.metrics))
+        self.upkeep = Upkeep(self)
+        self.reloader = Reloader(self._reread, self.apply, self.telemetry, clock, self.configuration)
+        self.server = ApiServer(self._context())
+
+    def _context(self) -> ServerContext:
+        return ServerContext(
+            settings=self.configuration.settings.server,
+            clock=self.clock,
+            store=self.store,
+            passrates=self.passrates,
+            scrape=Exposition(self.registry).page,
+            readiness=self.readiness,
+            collectors=lambda: [collector_status(one) for one in self.collectors],
+            judges=self._judge_statuses,
+            monitors=self._monitor_statuses,
+            reload=self.reloader.reload,
+            trace_link=lambda: self.configuration.settings.links.trace,
+        )
+
+    def _replay(self) -> int:
+        return replay(self.journal, self.index, self.telemetry, self.store.consumed_positions)
+
+    async def _start_working(self) -> None:
+        for name, parsed in self.configuration.collectors.items():
+            self.telemetry.expect_collector(name)
+            collector = build_collector(name, parsed, self.intake, self.telemetry)
+            await collector.start()
+            self.collectors.append(collector)
+            self._parts.append(collector.stop)
+        self.settler.listen(self.clock.now())
+        await self.workers.start()
+        self.scheduler.apply(self.configuration)
+        self.scheduler.start()
+        self.upkeep.start()
+        self.reloader.start()
+
+    # -- in force ----------------------------------------------------------------------------------------------------
+    async def apply(self, configuration: Configuration) -> None:
+        """Put another configuration in force: everything but listeners, storage and exporters, which wait for a restart."""
+        await asyncio.to_thread(self._remember, configuration)
+        settings = configuration.settings
+        await self.judges.apply(settings)
+        options = settlement_options(settings, kept_attributes(settings), store_redaction(settings))
+        await self.upkeep.between_steps(
+            lambda: self.settler.configure(settling_rules(settings.assembly), options, self.clock.now())
+        )
+        self.intake.early_drop = early_drop(configuration)
+        self.scheduler.apply(configuration)
+        self.configuration = configuration
+
+    def readiness(self) -> Readiness:
+        """Whether telemetry can be taken. Blocks on the store."""
+        if self._phase is Phase.READY:
+            if self.journal.fault is not None:
+                return Readiness(Phase.UNWRITABLE, str(self.journal.fault))
+            try:
+                self.store.check_writable()
+            except StoreUnwritable as error:
+                return Readiness(Phase.UNWRITABLE, str(error))
+        return Readiness(self._phase)
+
+    def _watched(self) -> tuple[WatchedMonitor, ...]:
+        """The monitors in force; asked each time, for a reload replaces the configuration."""
+        return self.configuration.watched()
+
+    def _judge_statuses(self) -> list[Status]:
+        now = self.clock.now()
+        paused = self.workers.paused
+        return [judge_status(judge, paused.get(name), now) for name, judge in self.judges.current.items()]
+
+    def _monitor_statuses(self) -> list[Status]:
+        configuration = self.configuration
+        pending = self.upkeep.pending
+        return [
+            monitor_status(name, configuration, self.scheduler.next_run(name), pending.get(name, 0))
+            for name in configuration.settings.monitors
+        ]
+
+    # -- stop --------------------------------------------------------------------------------------------------------
+    async def stop(self) -> None:
+        """Drain: take nothing more, end or release evaluations, write what is queued, close. Never raises."""
+        if self._phase is Phase.DRAINING:
+            return
+        was_ready = self._phase is Phase.READY
+        self._phase = Phase.DRAINING
+        if was_ready:
+            for collector in self.collectors:
+                await self._quietly(collector.drain)
+            await self._quietly(self.reloader.stop)
+            await self._quietly(self.scheduler.stop)
+            await self._quietly(partial(self.workers.stop, DRAIN_SECONDS))
+            await self._quietly(self.upkeep.stop)
+            await self._quietly(self.judges.close)
+            if self.exporter is not None:
+                await self._quietly(partial(asyncio.to_thread, self.exporter.close, 5.0))
+            await self._quietly(partial(asyncio.to_thread, self.lease.release))
+        for part in reversed(self._parts):
+            await self._quietly(part)
+        self._parts.clear()
+        if was_ready:
+            LOG.info("stopped")
+
+    async def _quietly(self, stop: Callable[[], object]) -> None:
+        """Stop one part; a fault is logged and does not keep the others from stopping."""
+        try:
+            result = stop()
+            if asyncio.iscoroutine(result) or isinstance(result, asyncio.Future):
+                await result
+        except Exception as error:
+            LOG.error("while stopping: %s", type(error).__name__, exc_info=True)
+
+
+async def run_daemon(file: Path, environment: Mapping[str, str]) -> None:
+    """Run by a configuration file until SIGTERM or SIGINT. Raises ConfigurationError, StartFailed."""
+    reread = partial(load_configuration, file, environment)
+    configuration = reread()
+    configure_logging(configuration.settings.logging.level, configuration.settings.logging.format)
+    app = App(configuration, SystemClock(), reread)
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    await app.start()
+    loop.add_signal_handler(signal.SIGHUP, app.reloader.request)
+    await stopping.wait()
+    LOG.info("draining")
+    await app.stop()

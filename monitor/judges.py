@@ -1,0 +1,69 @@
+"""The configured judges as running things: made at start, replaced at a reload where they changed, their day's use kept in the store."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+from monitor.clock import Clock
+from monitor.judging.judge import Judge
+from monitor.judging.limits import DailyUse
+from monitor.settings.tree import JudgeSettings, Settings
+from monitor.store.protocol import Store
+from monitor.telemetry import Telemetry
+
+_USE_KEY = "judge_use:{}"
+
+
+class Judges:
+    """Judges by name. `current` is replaced as a whole by `apply`, never changed."""
+
+    def __init__(self, store: Store, clock: Clock, telemetry: Telemetry, settings: Settings) -> None:
+        self._store, self._clock, self._telemetry = store, clock, telemetry
+        self.current: Mapping[str, Judge] = {
+            name: self._made(name, judge, settings) for name, judge in settings.judges.items()
+        }
+        self._kinds = _redacted_kinds(settings)
+        self._retired: list[Judge] = []
+
+    def _made(self, name: str, judge: JudgeSettings, settings: Settings) -> Judge:
+        from monitor.judging.clients.openai_client import OpenAIClient
+
+        self._telemetry.expect_judge(name, judge.model)
+        use = DailyUse.from_json(self._store.state(_USE_KEY.format(name)))
+        client = OpenAIClient(judge, self._clock)
+        return Judge(name, judge, client, self._clock, self._telemetry, _redacted_kinds(settings), use)
+
+    async def apply(self, settings: Settings) -> None:
+        """Take over another configuration: a judge whose section did not change goes on, others are made anew."""
+        await asyncio.to_thread(self.save_use)
+        kinds = _redacted_kinds(settings)
+        kept = {
+            name: judge
+            for name, judge in self.current.items()
+            if settings.judges.get(name) == judge.settings and kinds == self._kinds
+        }
+        made = {
+            name: await asyncio.to_thread(self._made, name, judge, settings)
+            for name, judge in settings.judges.items()
+            if name not in kept
+        }
+        self._retired += [judge for name, judge in self.current.items() if name not in kept]
+        self.current, self._kinds = {**kept, **made}, kinds
+
+    def save_use(self) -> None:
+        """Keep what each judge has used today, so that a restart does not give it a second budget. Blocks on the store."""
+        now = self._clock.now()
+        for name, judge in self.current.items():
+            self._store.set_state(_USE_KEY.format(name), judge.budget.use(now).as_json())
+
+    async def close(self) -> None:
+        """Keep the use, and give up connections, those of replaced judges too."""
+        await asyncio.to_thread(self.save_use)
+        for judge in [*self.current.values(), *self._retired]:
+            await judge.close()
+
+
+def _redacted_kinds(settings: Settings) -> tuple[str, ...]:
+    redact = settings.privacy.redact
+    return redact.kinds if "judge" in redact.before else ()

@@ -1,0 +1,118 @@
+"""Reload of the configuration: by signal, by API, or because the content of a file changed; all or nothing.
+
+Kubernetes swaps a mounted ConfigMap by turning a link to another folder, and modification times may not change: what counts is the
+content, so a change is told by a hash of it, looked at every few seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+
+from monitor.clock import Clock
+from monitor.configuration import Configuration
+from monitor.settings.document import ConfigurationError
+from monitor.settings.tree import Settings
+from monitor.telemetry import Telemetry
+
+LOG = logging.getLogger(__name__)
+
+LOOK_SECONDS = 5.0
+_RESTART = ("collectors", "storage", "server", "exporters", "metrics")
+
+
+class Reloader:
+    """Reads the configuration anew and puts it in force. `request` may be called from a signal handler."""
+
+    def __init__(
+        self,
+        reread: Callable[[], Configuration],
+        apply: Callable[[Configuration], Awaitable[None]],
+        telemetry: Telemetry,
+        clock: Clock,
+        configuration: Configuration,
+    ) -> None:
+        self._reread, self._apply, self._telemetry, self._clock = reread, apply, telemetry, clock
+        self._configuration = configuration
+        self._seen = _content(configuration)
+        self._lock = asyncio.Lock()
+        self._wanted = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        telemetry.reload_successful.set(1)
+        telemetry.reload_timestamp.set(clock.now())
+
+    def start(self) -> None:
+        """Begin to look for changes."""
+        self._task = asyncio.create_task(self._watch(), name="reload")
+
+    async def stop(self) -> None:
+        """Look no more."""
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    def request(self) -> None:
+        """Reload soon (SIGHUP)."""
+        self._wanted.set()
+
+    async def reload(self) -> None:
+        """Reload now. Raises ConfigurationError, and leaves the old configuration in force, when the new one is wrong."""
+        async with self._lock:
+            try:
+                found = await asyncio.to_thread(self._reread)
+            except ConfigurationError as error:
+                self._telemetry.reload_successful.set(0)
+                LOG.error("the configuration was not reloaded, the old one stays in force: %s", error)
+                raise
+            self._seen = await asyncio.to_thread(_content, found)
+            self._warn(self._configuration.settings, found.settings)
+            await self._apply(found)
+            self._configuration = found
+            self._telemetry.reload_successful.set(1)
+            self._telemetry.reload_timestamp.set(self._clock.now())
+            LOG.info("the configuration was reloaded", extra={"configuration": found.file})
+
+    @staticmethod
+    def _warn(before: Settings, after: Settings) -> None:
+        for section in _RESTART:
+            if getattr(before, section) != getattr(after, section):
+                LOG.warning("a change of `%s` takes effect at the next restart", section)
+
+    async def _watch(self) -> None:
+        while True:
+            try:
+                await asyncio.wait_for(self._wanted.wait(), LOOK_SECONDS)
+                self._wanted.clear()
+                wanted = True
+            except TimeoutError:
+                seen = await asyncio.to_thread(_content, self._configuration)
+                wanted, self._seen = seen != self._seen, seen
+            if wanted:
+                try:
+                    await self.reload()
+                except ConfigurationError:
+                    continue  # said already; the next change is tried again
+                except Exception as error:
+                    self._telemetry.reload_successful.set(0)
+                    LOG.error("the configuration was not reloaded: %s", type(error).__name__, exc_info=True)
+
+
+def _content(configuration: Configuration) -> str:
+    """A hash of the configuration file and of all rubric files that it names."""
+    digest = hashlib.sha256()
+    folder = Path(configuration.file).parent
+    files = [Path(configuration.file)]
+    for pattern in configuration.settings.rubric_files:
+        path = Path(pattern)
+        files += sorted(
+            (folder if not path.is_absolute() else Path(path.anchor)).glob(str(path.relative_to(path.anchor)))
+        )
+    for file in files:
+        try:
+            digest.update(str(file).encode() + b"\0" + file.read_bytes() + b"\0")
+        except OSError as error:
+            digest.update(f"{file}: {error.errno}".encode())
+    return digest.hexdigest()
