@@ -28,7 +28,7 @@ from monitor.rubrics.version import JudgeParameters, judge_parameters
 from monitor.settings.tree import JudgeSettings
 from monitor.telemetry import Telemetry
 
-_MOST_CALLS_A_SAMPLE = 6
+_TIMEOUTS_AN_EVALUATION = 4
 _SHOWN_REPLY = 2000
 
 
@@ -91,10 +91,10 @@ class Judge:
         """The daily limit that is used up, or None."""
         return self.budget.exhausted(self.clock.now())
 
-    def deadline_seconds(self, rubric: Rubric) -> float:
-        """No evaluation takes longer."""
-        samples = rubric.spec.num_samples if isinstance(rubric.spec, JudgedSpec) else 1
-        return self.settings.timeout * (_MOST_CALLS_A_SAMPLE + 2 * samples)
+    @property
+    def deadline_seconds(self) -> float:
+        """No evaluation takes longer, however many samples and repairs it needs; a claim's lease is longer."""
+        return self.settings.timeout * _TIMEOUTS_AN_EVALUATION
 
     async def evaluate(
         self, rubric: Rubric, invocation: Invocation, parameters: JudgeParameters | None = None
@@ -131,7 +131,7 @@ class Judge:
     async def _ask(self, task: _Task) -> Judgement:
         calls: list[Call] = []
         try:
-            async with asyncio.timeout(self.deadline_seconds(task.rubric)):
+            async with asyncio.timeout(self.deadline_seconds):
                 asked = await self._samples(task, calls)
         except TimeoutError:
             failure = EvaluationFailure(

@@ -1,0 +1,320 @@
+"""Working off pending evaluations: claims, judges, stores verdicts in batches, puts off what failed for a while, pauses broken judges.
+
+Deterministic rubrics are judged at once in a thread, judged ones each in a task, as many as their judge takes. Whatever happens to the
+process, an evaluation is finished, put off, released, or its lease runs out: none is lost and none counts twice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from monitor.clock import Clock
+from monitor.judging.definitions import Definitions, DrawnFor
+from monitor.judging.judge import Judge, judge_deterministic
+from monitor.judging.limits import next_day
+from monitor.judging.pauses import Pauses
+from monitor.judging.retry import delay_seconds
+from monitor.judging.verdicts import verdict_of
+from monitor.judging.writing import VerdictWriter
+from monitor.model.run import Evaluation
+from monitor.model.verdict import ErrorType, EvaluationFailure, Judgement, Verdict
+from monitor.store.protocol import Store, StoreUnwritable
+from monitor.telemetry import Telemetry
+
+LOG = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerTuning:
+    """How the work is cut. `poll_seconds` is how often the store is looked at when nothing else wakes us."""
+
+    poll_seconds: float = 1.0
+    batch: int = 200
+    deterministic_lease_seconds: float = 60.0
+    lease_margin_seconds: float = 30.0
+    no_judge_seconds: float = 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Claimed:
+    """A claimed evaluation with the rubric version it was drawn for, or why that cannot be judged by."""
+
+    evaluation: Evaluation
+    drawn_for: DrawnFor | EvaluationFailure
+
+
+class EvaluationWorkers:
+    """Works off the store's pending evaluations. Used from one event loop; `start` once, `stop` once.
+
+    `on_verdict` hears of every stored verdict and failed evaluation, on the event loop.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        judges: Mapping[str, Judge],
+        clock: Clock,
+        telemetry: Telemetry | None = None,
+        *,
+        on_verdict: Callable[[Verdict], None] | None = None,
+        tuning: WorkerTuning | None = None,
+    ) -> None:
+        self._store, self._judges, self._clock, self._telemetry = store, judges, clock, telemetry
+        self._tuning = tuning or WorkerTuning()
+        self._definitions = Definitions(store)
+        self._writer = VerdictWriter(store, clock, on_verdict)
+        self._pauses = Pauses()
+        self._unknown: set[str] = set()
+        self._running: dict[asyncio.Task[None], Evaluation] = {}
+        self._awake = asyncio.Event()
+        self._loop: asyncio.Task[None] | None = None
+        self._stopping = False
+
+    # -- life cycle --------------------------------------------------------------------------------------------------
+    async def start(self) -> None:
+        """Begin to work."""
+        self._writer.start()
+        self._loop = asyncio.create_task(self._work(), name="evaluations")
+
+    def wake(self) -> None:
+        """There may be new evaluations: look now."""
+        self._awake.set()
+
+    def use_judges(self, judges: Mapping[str, Judge]) -> None:
+        """Take over the judges of a new configuration. Evaluations under way end with the judge they began with; a judge that was
+        replaced is no longer paused.
+        """
+        for name in set(self._judges) | set(judges):
+            if judges.get(name) is not self._judges.get(name):
+                self._pauses.clear(name)
+        self._judges = judges
+        self._unknown.clear()
+        self.wake()
+
+    @property
+    def paused(self) -> Mapping[str, str]:
+        """Judges that are not asked for now, with the reason; judges that evaluations wait for and nobody has configured too."""
+        missing = dict.fromkeys(self._unknown, "no judge of this name is configured")
+        return {**missing, **self._pauses.reasons()}
+
+    async def stop(self, deadline_seconds: float) -> None:
+        """Claim nothing more, let what is under way end within the deadline, release the rest, write all results. May be called twice."""
+        self._stopping = True
+        self.wake()
+        if self._loop is not None:
+            await asyncio.gather(self._loop, return_exceptions=True)
+        if self._running:
+            await asyncio.wait(list(self._running), timeout=deadline_seconds)
+        left = dict(self._running)
+        for task in left:
+            task.cancel()
+        await asyncio.gather(*left, return_exceptions=True)
+        await self._release(list(left.values()))
+        await self._writer.stop()
+
+    # -- the loop ------------------------------------------------------------------------------------------------------
+    async def _work(self) -> None:
+        while not self._stopping:
+            self._awake.clear()
+            try:
+                busy = await self.turn()
+            except StoreUnwritable as error:
+                LOG.error("no evaluations can be claimed: %s", error)
+                busy = False
+            except Exception as error:
+                LOG.error("claiming evaluations failed: %s", type(error).__name__, exc_info=True)
+                busy = False
+            if not busy and not self._stopping:
+                await self._rest()
+
+    async def _rest(self) -> None:
+        """Until woken, at most a poll interval, or until a rate limit leaves room again."""
+        waits = [judge.limiter.wait_seconds() for judge in self._judges.values()]
+        seconds = min([self._tuning.poll_seconds, *(wait for wait in waits if wait > 0)])
+        sleeping = asyncio.ensure_future(self._clock.sleep(seconds))
+        waking = asyncio.ensure_future(self._awake.wait())
+        try:
+            await asyncio.wait((sleeping, waking), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sleeping.cancel()
+            waking.cancel()
+            await asyncio.gather(sleeping, waking, return_exceptions=True)
+
+    async def turn(self) -> bool:
+        """Look once: judge a batch by deterministic rubrics, and start what judges have room for. Whether there was anything."""
+        busy = await self._deterministic()
+        for name in list(self._judges):
+            busy = await self._start_for(name) or busy
+        return busy
+
+    async def settled(self) -> None:
+        """Wait until everything that was started has ended and is stored."""
+        while self._running:
+            await asyncio.wait(list(self._running))
+        await self._writer.flush()
+
+    async def _claim(self, limit: int, lease_seconds: float, judge: str | None) -> Sequence[_Claimed]:
+        """Evaluations of one judge, and of none."""
+        paused = {*self._judges, *self._unknown, *self._pauses.reasons()} - {judge}
+        now = self._clock.now()
+
+        def claim() -> Sequence[_Claimed]:
+            found = self._store.claim_evaluations(limit, now, lease_seconds, paused)
+            return [_Claimed(evaluation, self._definitions.get(evaluation.rubric.version)) for evaluation in found]
+
+        return await asyncio.to_thread(claim)
+
+    # -- deterministic rubrics -----------------------------------------------------------------------------------------
+    async def _deterministic(self) -> bool:
+        claimed = await self._claim(self._tuning.batch, self._tuning.deterministic_lease_seconds, None)
+        await self._take(claimed)
+        return len(claimed) == self._tuning.batch
+
+    async def _take(self, claimed: Sequence[_Claimed]) -> None:
+        """Deterministic ones are judged in a thread, the others started or given back."""
+        at_once = [item for item in claimed if _needs_no_judge(item)]
+        if at_once:
+            self._writer.add(await asyncio.to_thread(self._judge_all, at_once))
+        for item in claimed:
+            if not _needs_no_judge(item):
+                await self._start(item)
+
+    def _judge_all(self, claimed: Sequence[_Claimed]) -> list[tuple[Evaluation, Verdict]]:
+        return [(item.evaluation, verdict_of(item.evaluation, _judged(item), self._clock.now())) for item in claimed]
+
+    # -- judged rubrics --------------------------------------------------------------------------------------------------
+    async def _start_for(self, name: str) -> bool:
+        judge = self._judges.get(name)
+        free = self._room(name, judge) if judge is not None else 0
+        if judge is None or free == 0:
+            return False
+        lease = judge.deadline_seconds + self._tuning.lease_margin_seconds
+        claimed = await self._claim(free, lease, name)
+        await self._take(claimed)
+        return len(claimed) == free
+
+    def _room(self, name: str, judge: Judge) -> int:
+        """How many evaluations the judge can take now."""
+        now = self._clock.now()
+        spent = judge.out_of_budget()
+        if spent is not None:
+            self._pauses.hold(name, f"{spent} is used up until the next day (UTC)", next_day(now))
+        if self._stopping or self._pauses.is_paused(name, now) or judge.limiter.wait_seconds() > 0:
+            return 0
+        if not self._pauses.on_trial(name):
+            self._pauses.clear(name)
+        under_way = sum(evaluation.rubric.judge == name for evaluation in self._running.values())
+        most = 1 if self._pauses.on_trial(name) else judge.settings.max_concurrency
+        free = most - under_way
+        return free if free >= max(1, most // 4) else 0
+
+    async def _start(self, item: _Claimed) -> None:
+        name = item.evaluation.rubric.judge
+        judge = self._judges.get(name) if name else None
+        if judge is None:
+            await self._without_judge(item.evaluation)
+            return
+        if item.evaluation.id in {evaluation.id for evaluation in self._running.values()}:
+            return  # its lease ran out while it is still under way here
+        task = asyncio.create_task(self._evaluate(item, judge))
+        self._running[task] = item.evaluation
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._running.pop(task, None)
+        self.wake()
+        if not task.cancelled() and task.exception() is not None:
+            LOG.error("an evaluation broke off: %s", type(task.exception()).__name__, exc_info=task.exception())
+
+    async def _without_judge(self, evaluation: Evaluation) -> None:
+        """Nothing is sent without a configured judge: it waits."""
+        name = evaluation.rubric.judge
+        if name is not None:
+            if name not in self._unknown:
+                LOG.warning("evaluations wait for a judge that is not configured", extra={"judge": name})
+            self._unknown.add(name)
+            await self._release([evaluation])
+        else:
+            await asyncio.to_thread(
+                self._store.postpone_evaluation, evaluation, self._clock.now() + self._tuning.no_judge_seconds
+            )
+
+    async def _evaluate(self, item: _Claimed, judge: Judge) -> None:
+        drawn_for = item.drawn_for
+        assert isinstance(drawn_for, DrawnFor)
+        try:
+            judgement = await judge.evaluate(drawn_for.rubric, item.evaluation.invocation, drawn_for.parameters)
+        except Exception as error:
+            judgement = _broke(drawn_for, error)
+        await self._settle(item.evaluation, judgement, judge)
+
+    async def _settle(self, evaluation: Evaluation, judgement: Judgement, judge: Judge) -> None:
+        """Store the result, or put the evaluation off, or give it back."""
+        failure, now = judgement.failure, self._clock.now()
+        if judge.stopped is None:
+            self._works(judge)
+        if failure is None:
+            pass
+        elif failure.message == judge.stopped:
+            if not self._stop_judge(judge, failure, now):
+                await self._release([evaluation])
+                return
+        elif judgement.usage.requests == 0 and judge.out_of_budget():
+            await self._release([evaluation])
+            return
+        elif failure.temporary and evaluation.attempts + 1 < judge.settings.max_attempts:
+            until = now + delay_seconds(evaluation.attempts + 1, failure.retry_after_seconds)
+            await asyncio.to_thread(self._store.postpone_evaluation, evaluation, until)
+            return
+        self._writer.add([(evaluation, verdict_of(evaluation, judgement, now))])
+
+    def _works(self, judge: Judge) -> None:
+        if self._judges.get(judge.name) is judge and self._pauses.on_trial(judge.name):
+            self._pauses.clear(judge.name)
+            LOG.info("the judge works again", extra={"judge": judge.name})
+        self._show_up(judge)
+
+    def _stop_judge(self, judge: Judge, failure: EvaluationFailure, now: float) -> bool:
+        """Pause the judge; False when it is paused already. What met the fault first is stored as failed, the others wait."""
+        found = self._judges.get(judge.name) is judge and self._pauses.stop(judge.name, failure.message, now)
+        if found:
+            LOG.error(
+                "the judge is paused: %s", failure.message, extra={"judge": judge.name, "reason": failure.type.value}
+            )
+        self._show_up(judge)
+        return found
+
+    def _show_up(self, judge: Judge) -> None:
+        if self._telemetry and self._judges.get(judge.name) is judge:
+            self._telemetry.judge_up.labels(judge.name).set(0 if self._pauses.on_trial(judge.name) else 1)
+
+    async def _release(self, evaluations: Sequence[Evaluation]) -> None:
+        if evaluations:
+            try:
+                await asyncio.to_thread(self._store.release_evaluations, evaluations)
+            except StoreUnwritable as error:
+                LOG.error("claims were not released, their leases will run out: %s", error)
+
+
+def _needs_no_judge(item: _Claimed) -> bool:
+    return isinstance(item.drawn_for, EvaluationFailure) or not item.drawn_for.rubric.judged
+
+
+def _judged(item: _Claimed) -> Judgement:
+    drawn_for = item.drawn_for
+    if isinstance(drawn_for, EvaluationFailure):
+        return Judgement(None, failure=drawn_for)
+    try:
+        return judge_deterministic(drawn_for.rubric, item.evaluation.invocation)
+    except Exception as error:
+        return _broke(drawn_for, error)
+
+
+def _broke(drawn_for: DrawnFor, error: Exception) -> Judgement:
+    """A fault of ours is a failed evaluation; its message could quote content, its type cannot."""
+    LOG.error("judging failed: %s", type(error).__name__, extra={"rubric": drawn_for.rubric.name})
+    failure = EvaluationFailure(ErrorType.EVALUATOR_FAILED, f"judging failed: {type(error).__name__}")
+    return Judgement(None, failure=failure, threshold=drawn_for.rubric.threshold)
