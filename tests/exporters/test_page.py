@@ -14,6 +14,7 @@ from prometheus_client.core import Metric
 from prometheus_client.openmetrics import exposition as openmetrics_exposition
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families as parse_text
+from prometheus_client.utils import floatToGoString
 
 from monitor.clock import ManualClock
 from monitor.exporters.prometheus import OPENMETRICS, TEXT
@@ -143,6 +144,7 @@ def test_no_created_series() -> None:
 
 
 @given(st.floats(allow_nan=False) | st.integers(-(10**9), 10**9).map(float))
-def test_numbers_survive(value: float) -> None:
-    """A number written on the page reads back as the same number."""
+def test_numbers(value: float) -> None:
+    """A number is written as prometheus_client writes it, and reads back as the same number."""
+    assert number(value) == floatToGoString(value)
     assert float(number(value)) == value

@@ -15,9 +15,13 @@ from monitor.passrates import Group, MonitorFigures, PassRate, pass_rates
 
 def pass_rate_families(figures: Iterable[MonitorFigures], folding: Folding) -> list[Family]:
     """The gauges of pass rates; a figure that is not known has no series, never 0."""
+    known: dict[Group, Group] = {}
 
     def shown(group: Group) -> Group:
-        return Group(*folding.of(tuple(clean(value) for value in group)))
+        place = known.get(group)
+        if place is None:
+            place = known[group] = Group(*folding.of(tuple(clean(value) for value in group)))
+        return place
 
     found = [rate for one in figures for rate in pass_rates(one, shown)]
     rows: dict[str, dict[tuple[str, ...], Row]] = {name: {} for name in PASS_RATE_METRICS}

@@ -44,9 +44,9 @@ class Page:
 
 
 def number(value: float) -> str:
-    """A number as Go writes it, as both formats want it; whole numbers below a million the short way."""
-    if 0.0 <= value < 1e6 and value == int(value):
-        return f"{int(value)}.0"
+    """A number as Go writes it, as both formats want it; below a million that is how Python writes it, too."""
+    if 0.0 <= value < 1e6:
+        return repr(float(value))
     return str(floatToGoString(value))  # type: ignore[no-untyped-call]
 
 
