@@ -40,7 +40,7 @@ from monitor.server.listener import ApiServer, ServerFailed
 from monitor.store.protocol import Store, StoreTooNew, StoreUnwritable
 from monitor.store.sqlite import SqliteStore
 from monitor.telemetry import Telemetry
-from monitor.upkeep import Upkeep
+from monitor.upkeep import Kept, Upkeep
 
 LOG = logging.getLogger(__name__)
 
@@ -134,7 +134,18 @@ class App:
         self.lease = ExportLease(store, clock, owner)
         sources = Sources(store, self.passrates, self._watched, self.lease, clock)
         self.registry.register(StoreCollector(sources, settings.metrics))
-        self.upkeep = Upkeep(self)
+        self.upkeep = Upkeep(
+            Kept(
+                self.settler,
+                store,
+                self.judges,
+                self.lease,
+                self.telemetry,
+                clock,
+                lambda: self.configuration.settings,
+                lambda: self.collectors,
+            )
+        )
         self.reloader = Reloader(self._reread, self.apply, self.telemetry, clock, self.configuration)
         self.server = ApiServer(self._context())
 
@@ -176,6 +187,7 @@ class App:
         await asyncio.to_thread(self._remember, configuration)
         settings = configuration.settings
         await self.judges.apply(settings)
+        self.workers.use_judges(self.judges.current)
         options = settlement_options(settings, kept_attributes(settings), store_redaction(settings))
         await self.upkeep.between_steps(
             lambda: self.settler.configure(settling_rules(settings.assembly), options, self.clock.now())

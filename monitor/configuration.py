@@ -17,7 +17,7 @@ from monitor.resources import config_folder
 from monitor.rubrics.library import RubricLibrary, UnknownRubric
 from monitor.rubrics.rubric import Rubric
 from monitor.rubrics.version import definition, rubric_version
-from monitor.scheduling.ticks import parse_cron
+from monitor.scheduling.cron import parse_cron
 from monitor.settings.document import ConfigurationError, Document, Fault
 from monitor.settings.load import LoadedSettings, load_settings
 from monitor.settings.tree import JudgeSettings, MonitorSettings, Settings

@@ -5,14 +5,17 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 
-from monitor.settings.tree import StoreContent
-from monitor.store.protocol import StoreUnwritable
-
-if TYPE_CHECKING:
-    from monitor.app import App
+from collectors.collector import Collector
+from monitor.clock import Clock
+from monitor.exporters.lease import ExportLease
+from monitor.intake.settler import Settler
+from monitor.judges import Judges
+from monitor.settings.tree import Settings, StoreContent
+from monitor.store.protocol import Store, StoreUnwritable
+from monitor.telemetry import Telemetry
 
 LOG = logging.getLogger(__name__)
 
@@ -22,11 +25,25 @@ RETENTION_SECONDS = 60.0
 _CONTENT_AT_ONCE = 1000
 
 
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """What is kept up. `settings` and `collectors` are asked each time."""
+
+    settler: Settler
+    store: Store
+    judges: Judges
+    lease: ExportLease
+    telemetry: Telemetry
+    clock: Clock
+    settings: Callable[[], Settings]
+    collectors: Callable[[], Sequence[Collector]]
+
+
 class Upkeep:
     """The daemon's periodic work, each loop a task of its own. Store and journal are used in threads, never on the event loop."""
 
-    def __init__(self, app: App) -> None:
-        self._app = app
+    def __init__(self, kept: Kept) -> None:
+        self._kept = kept
         self._settling = threading.Lock()
         self._tasks: list[asyncio.Task[None]] = []
         self.pending: dict[str, int] = {}
@@ -37,7 +54,7 @@ class Upkeep:
             ("settle", SETTLE_SECONDS, self._settle),
             ("figures", FIGURES_SECONDS, self._figures),
             ("retention", RETENTION_SECONDS, self._retention),
-            ("lease", self._app.lease.renew_seconds, self._lease),
+            ("lease", self._kept.lease.renew_seconds, self._lease),
         )
         self._tasks = [asyncio.create_task(self._every(*loop), name=loop[0]) for loop in loops]
 
@@ -46,7 +63,7 @@ class Upkeep:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self.between_steps(self._app.settler.pause)
+        await self.between_steps(self._kept.settler.pause)
 
     async def between_steps(self, change: Callable[[], None]) -> None:
         """Do something while no step of settling is under way."""
@@ -70,43 +87,43 @@ class Upkeep:
             except Exception as error:
                 said = _say(name, f"{type(error).__name__} in {_place(error)}", said)
             if not more:
-                await self._app.clock.sleep(seconds)
+                await self._kept.clock.sleep(seconds)
 
     async def _settle(self) -> bool:
         def step() -> bool:
             with self._settling:
-                return self._app.settler.step(self._app.clock.now()).more
+                return self._kept.settler.step(self._kept.clock.now()).more
 
         return await asyncio.to_thread(step)
 
     async def _figures(self) -> bool:
-        app = self._app
-        now = app.clock.now()
-        counts = await asyncio.to_thread(app.store.pending, now)
+        kept = self._kept
+        now = kept.clock.now()
+        counts = await asyncio.to_thread(kept.store.pending, now)
         self.pending = {count.monitor: count.count for count in counts}
-        for collector in app.collectors:
-            app.telemetry.collector_up.labels(collector.name).set(0 if collector.problem else 1)
-        for name, judge in app.judges.current.items():
+        for collector in kept.collectors():
+            kept.telemetry.collector_up.labels(collector.name).set(0 if collector.problem else 1)
+        for name, judge in kept.judges.current.items():
             remaining = judge.budget.remaining_ratio(now)
             if remaining is not None:
-                app.telemetry.judge_budget_remaining.labels(name).set(remaining)
-        await asyncio.to_thread(app.judges.save_use)
+                kept.telemetry.judge_budget_remaining.labels(name).set(remaining)
+        await asyncio.to_thread(kept.judges.save_use)
         return False
 
     async def _retention(self) -> bool:
-        app = self._app
-        settings = app.configuration.settings
+        kept = self._kept
+        settings = kept.settings()
         retention = settings.storage.retention
         if settings.privacy.store_content is not StoreContent.ALL:
-            while await asyncio.to_thread(app.store.drop_unwanted_content, _CONTENT_AT_ONCE) >= _CONTENT_AT_ONCE:
+            while await asyncio.to_thread(kept.store.drop_unwanted_content, _CONTENT_AT_ONCE) >= _CONTENT_AT_ONCE:
                 pass
         await asyncio.to_thread(
-            app.store.expire, app.clock.now(), retention.content, retention.verdicts, retention.size
+            kept.store.expire, kept.clock.now(), retention.content, retention.verdicts, retention.size
         )
         return False
 
     async def _lease(self) -> bool:
-        await asyncio.to_thread(self._app.lease.renew)
+        await asyncio.to_thread(self._kept.lease.renew)
         return False
 
 
