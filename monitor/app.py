@@ -33,7 +33,6 @@ from monitor.overview import collector_status, judge_status, monitor_status
 from monitor.passrates import PassRates
 from monitor.plans import early_drop, kept_attributes, store_redaction
 from monitor.reloading import Reloader
-from monitor.scheduling.runner import Runner
 from monitor.scheduling.scheduler import Scheduler
 from monitor.server.context import Phase, Readiness, ServerContext, Status
 from monitor.server.listener import ApiServer, ServerFailed
@@ -113,7 +112,6 @@ class App:
         now = self.clock.now()
         for version, definition in configuration.definitions():
             self.store.remember_rubric(version, definition, now)
-        self.store.retire_monitors(tuple(configuration.settings.monitors))
 
     def _build(self) -> None:
         settings, clock, store = self.configuration.settings, self.clock, self.store
@@ -127,8 +125,7 @@ class App:
         self.workers = EvaluationWorkers(
             store, self.judges.current, clock, self.telemetry, on_verdict=self.exporter.emit if self.exporter else None
         )
-        self.runner = Runner(store, clock)
-        self.scheduler = Scheduler(self.runner, clock)
+        self.scheduler = Scheduler(store, clock, self.configuration.scheduled())
         self.passrates = PassRates(store, clock, self._watched)
         owner = f"{socket.gethostname()}:{os.getpid()}"
         self.lease = ExportLease(store, clock, owner)
@@ -176,8 +173,7 @@ class App:
             self._parts.append(collector.stop)
         self.settler.listen(self.clock.now())
         await self.workers.start()
-        self.scheduler.apply(self.configuration)
-        self.scheduler.start()
+        await self.scheduler.start()
         self.upkeep.start()
         self.reloader.start()
 
@@ -193,7 +189,7 @@ class App:
             lambda: self.settler.configure(settling_rules(settings.assembly), options, self.clock.now())
         )
         self.intake.early_drop = early_drop(configuration)
-        self.scheduler.apply(configuration)
+        await self.scheduler.reload(configuration.scheduled())
         self.configuration = configuration
 
     def readiness(self) -> Readiness:

@@ -18,6 +18,7 @@ from monitor.rubrics.library import RubricLibrary, UnknownRubric
 from monitor.rubrics.rubric import Rubric
 from monitor.rubrics.version import definition, rubric_version
 from monitor.scheduling.cron import parse_cron
+from monitor.scheduling.runner import ScheduledMonitor
 from monitor.settings.document import ConfigurationError, Document, Fault
 from monitor.settings.load import LoadedSettings, load_settings
 from monitor.settings.tree import JudgeSettings, MonitorSettings, Settings
@@ -52,6 +53,13 @@ class Configuration:
     def needs_judge(self, monitor: str) -> bool:
         """Whether any rubric of the monitor that can be judged now calls a judge."""
         return any(ref.judge is not None for ref in self.refs(monitor))
+
+    def scheduled(self) -> dict[str, ScheduledMonitor]:
+        """The monitors as they are run."""
+        return {
+            name: ScheduledMonitor(monitor, self.refs(name), self.needs_judge(name))
+            for name, monitor in self.settings.monitors.items()
+        }
 
     def waiting(self) -> Iterator[tuple[str, str]]:
         """(monitor, rubric) pairs that wait for a judge to be configured."""
