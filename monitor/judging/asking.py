@@ -53,13 +53,14 @@ class _Attempt:
     messages: tuple[ChatMessage, ...]
     abilities: Abilities
     max_tokens: int | None
+    stops: int
     repaired: bool = False
     enlarged: bool = False
 
 
 @dataclass(slots=True)
 class Asker:
-    """Asks one model. `stopped` says why every call fails until someone acts."""
+    """Asks one model."""
 
     judge: str
     settings: JudgeSettings
@@ -69,11 +70,17 @@ class Asker:
     budget: DailyBudget
     memory: AbilityMemory
     telemetry: Telemetry | None
-    stopped: str | None = None
+    _stop: EvaluationFailure | None = None
+    _stops: int = 0
     _slots: asyncio.Semaphore = field(init=False)
 
     def __post_init__(self) -> None:
         self._slots = asyncio.Semaphore(self.settings.max_concurrency)
+
+    @property
+    def stopped(self) -> str | None:
+        """Why every call fails until someone acts; None after a call that succeeded."""
+        return self._stop.message if self._stop else None
 
     async def ask(
         self,
@@ -89,10 +96,10 @@ class Asker:
         """
         model = parameters.deployment or parameters.model
         temperature = 0.0 if parameters.temperature is None and steady else parameters.temperature
-        attempt = _Attempt(messages, self.memory.of(self.settings, model), parameters.max_tokens)
+        attempt = _Attempt(messages, self.memory.of(self.settings, model), parameters.max_tokens, self._stops)
         while True:
             request = self._request(model, temperature, attempt, question)
-            reply = await self._call(request, calls)
+            reply = await self._call(request, attempt, calls)
             if isinstance(reply, Asked):
                 return reply
             if isinstance(reply, CallFault):
@@ -117,9 +124,13 @@ class Asker:
         )
 
     # -- one call ------------------------------------------------------------------------------------------------------
-    async def _call(self, request: JudgeRequest, calls: list[Call]) -> JudgeReply | CallFault | Asked:
+    async def _call(
+        self, request: JudgeRequest, attempt: _Attempt, calls: list[Call]
+    ) -> JudgeReply | CallFault | Asked:
         estimated = _estimated_tokens(request)
         async with self._slots:
+            if self._stop is not None and self._stops != attempt.stops:
+                return Asked(failure=self._stop, stops=True)  # the judge stopped while this call waited its turn
             wait = self.limiter.wait_seconds(estimated)
             if wait > 2 * self.settings.timeout:
                 message = f"the rate limit of judge {self.judge} leaves no room yet"
@@ -177,14 +188,14 @@ class Asker:
             attempt.abilities = other
             return None
         if found.stops_judge:
-            self.stopped = found.failure.message
+            self._stop, self._stops = found.failure, self._stops + 1
         if found.failure.type is ErrorType.RATE_LIMITED and found.failure.temporary:
             self.limiter.hold(delay_seconds(1, found.failure.retry_after_seconds))
         return Asked(failure=found.failure, stops=found.stops_judge)
 
     def _reply(self, reply: JudgeReply, attempt: _Attempt, question: Question, request: JudgeRequest) -> Asked | None:
         """Read a reply; None to ask once more."""
-        self.stopped = None
+        self._stop = None
         found = self._answer(reply, question)
         if not isinstance(found, ReplyFault):
             self._count(request, _OK)

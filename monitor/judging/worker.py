@@ -197,7 +197,7 @@ class EvaluationWorkers:
         return len(claimed) == free
 
     def _room(self, name: str, judge: Judge) -> int:
-        """How many evaluations the judge can take now."""
+        """How many evaluations the judge can take now: some more than its slots, so that none is empty while we claim the next."""
         now = self._clock.now()
         spent = judge.out_of_budget()
         if spent is not None:
@@ -207,9 +207,11 @@ class EvaluationWorkers:
         if not self._pauses.on_trial(name):
             self._pauses.clear(name)
         under_way = sum(evaluation.rubric.judge == name for evaluation in self._running.values())
-        most = 1 if self._pauses.on_trial(name) else judge.settings.max_concurrency
-        free = most - under_way
-        return free if free >= max(1, most // 4) else 0
+        if self._pauses.on_trial(name):
+            return 1 - min(1, under_way)
+        slots = judge.settings.max_concurrency
+        free = slots + slots // 2 - under_way
+        return free if free >= max(1, slots // 4) else 0
 
     async def _start(self, item: _Claimed) -> None:
         name = item.evaluation.rubric.judge

@@ -296,8 +296,8 @@ async def test_drain_lets_what_is_under_way_end(store: SqliteStore) -> None:
     while len(client.requests) < 4:
         await asyncio.sleep(0)
     await made.stop(5.0)
-    assert len(client.requests) == 4
-    assert states(store) == {"pending": 4, "error": 0, "done": 4}
+    assert len(client.requests) == 6
+    assert states(store) == {"pending": 2, "error": 0, "done": 6}
     assert all(not item["claimed"] for item in store.list_evaluations(Query(state="pending")).items)
 
 
@@ -364,7 +364,7 @@ async def test_one_counted_verdict_for_each_whatever_happens(store: SqliteStore)
     """Over a real connection with a server that fails now and then, drained and begun anew: every evaluation counts exactly once."""
     clock = SystemClock()
     pend(store, 40, CHECK, ONE)
-    script = ["good", "server_error", "drop", "good", "overloaded", "garbage", "good"] * 3
+    script = ["good", "server_error", "drop", "good", "overloaded", "fenced", "good"] * 3
     async with JudgeServer(script=script, retry_after="0", latency=0.002) as server:
         settings = JudgeSettings(model="judge-model", base_url=server.url, max_concurrency=8)
         for _ in range(40):

@@ -1,7 +1,8 @@
 """The judge client for OpenAI-compatible servers: the openai client on its aiohttp transport. The only module that imports openai.
 
 Retries, deadlines and rate limits are ours (`max_retries=0`), redirects are not followed (content goes to the configured host only), and
-the answer is read as plain JSON: compatible servers leave out what the client's models insist on.
+request and answer are plain JSON: compatible servers leave out what the client's models insist on, and walking the request by its
+types takes half the time of a call.
 """
 
 from __future__ import annotations
@@ -28,6 +29,10 @@ _NO_KEY = "no-key"
 _RESET = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _RESET_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _CONNECT_SECONDS = 10.0
+
+
+_KEY_AS_BEARER: openai.RequestOptions = {"security": {"bearer_auth": True}}
+"""Not an administrator's key, should the environment have one."""
 
 
 class KeyFile:
@@ -71,8 +76,9 @@ class OpenAIClient:
         """The model's answer, or what kept it from answering."""
         try:
             async with asyncio.timeout(request.timeout_seconds):
-                raw = await self._client.chat.completions.with_raw_response.create(**_body(request))
-                response: httpx2.Response = raw.http_response
+                response = await self._client.post(
+                    "/chat/completions", cast_to=httpx2.Response, body=_body(request), options=_KEY_AS_BEARER
+                )
         except TimeoutError:
             return CallFault(FaultKind.TIMEOUT)
         except openai.APIStatusError as error:
