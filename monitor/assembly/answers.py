@@ -59,4 +59,4 @@ def answer_of(node: Node) -> Found | None:
     reason = (
         output.capture or withheld_text((output.value or ())[-1:]) or (None if output.value else Capture.NOT_CAPTURED)
     )
-    return Found(None, output.source, output.convention, capture=reason)
+    return Found(None, output.source, output.convention, capture=reason) if reason is not None else None

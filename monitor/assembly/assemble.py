@@ -28,6 +28,7 @@ from monitor.assembly.fields import (
 from monitor.assembly.joining import Ties, joined, ties_of
 from monitor.assembly.neighbourhood import Surroundings, survey
 from monitor.assembly.record import Record
+from monitor.assembly.repair import adopt_orphans, follow_links, retold
 from monitor.assembly.sampling_state import upstream_probability
 from monitor.assembly.scopes import Scope, scope_tree
 from monitor.assembly.segmentation import Segment, segment
@@ -55,10 +56,9 @@ def assemble(spans: Sequence[Span], logs: Sequence[LogRecord], context: Assembly
 
     Order and repetition of the input do not matter. Whatever attributes hold, this does not raise.
     """
-    tree = build(unique_spans(spans), unique_logs(logs), read)
-    around = survey(tree)
+    tree, around, segments = _segmented(spans, logs)
     setups = _setups(tree)
-    made = [_invocation(one, around, setups, context) for one in joined(segment(tree, around), around)]
+    made = [_invocation(one, around, setups, context) for one in joined(segments, around)]
     return sorted(made, key=lambda one: (one.invocation.started_at, one.invocation.id))
 
 
@@ -67,9 +67,21 @@ def ties(spans: Sequence[Span], logs: Sequence[LogRecord]) -> Ties:
 
     Only for model calls that have a trace each (no agent, no request around them); empty for all others.
     """
+    _, around, segments = _segmented(spans, logs)
+    return ties_of(segments, around)
+
+
+def _segmented(spans: Sequence[Span], logs: Sequence[LogRecord]) -> tuple[Tree, Surroundings, list[Segment]]:
     tree = build(unique_spans(spans), unique_logs(logs), read)
+    if follow_links(tree):
+        tree = retold(tree)
     around = survey(tree)
-    return ties_of(segment(tree, around), around)
+    segments = segment(tree, around)
+    if adopt_orphans(segments, around):
+        tree = retold(tree)
+        around = survey(tree)
+        segments = segment(tree, around)
+    return tree, around, segments
 
 
 def read(record: Record) -> Facts:

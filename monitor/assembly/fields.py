@@ -70,17 +70,20 @@ def unit_facts(units: Iterable[Unit], which: Field) -> Iterator[Origin]:
 
 def system_instructions(main: Scope, setup: Sequence[Node], notes: Notes) -> str | None:
     """The agent's own, else the first model call's, else the system messages that lead its input, else those of the agent's set-up."""
+    speaker = first_speaker(main)
 
     def origins() -> Iterator[Origin]:
         yield from facts_of(main.frames, Field.SYSTEM)
-        yield from unit_facts(main.models[:1], Field.SYSTEM)
-        for node, found in (*unit_facts(main.models[:1], Field.INPUT), *facts_of(main.frames, Field.INPUT)):
+        if speaker is not main:
+            yield from facts_of(speaker.frames, Field.SYSTEM)
+        yield from unit_facts(speaker.models[:1], Field.SYSTEM)
+        for node, found in (*unit_facts(speaker.models[:1], Field.INPUT), *facts_of(main.frames, Field.INPUT)):
             leading = [message for message in found.value or () if message.role == "system"]
             if leading:
                 text = text_in(leading, separator="\n\n")
                 reason = None if text else withheld_text(leading) or Capture.NOT_CAPTURED
                 yield node, Found(text, found.source, found.convention, reason)
-        yield from unit_facts(main.models[1:], Field.SYSTEM)
+        yield from unit_facts(speaker.models[1:], Field.SYSTEM)
         yield from facts_of(setup, Field.SYSTEM)
 
     result: str | None = first("system_instructions", origins(), notes)
@@ -119,27 +122,52 @@ def _with_history(split: Given, scopes: Sequence[Scope]) -> Given:
 
 
 def final_response(main: Scope, notes: Notes, *, failed: bool) -> str | None:
-    """The agent's recorded answer, else its last model call's, else that of the sub-agent that ended last."""
+    """The recorded answer of the run, else of the agent that spoke last (after a hand-over not the first), else its last model call's."""
+    speaker = _last_speaker(main)
+    own = [node for node in main.frames if node not in main.lead] if speaker is not main else main.frames
 
     def origins() -> Iterator[Origin]:
-        for node in main.frames:
+        for node in own:
             found = answer_of(node)
             if found is not None and not (failed and _unstructured(node)):
                 yield node, found
         if failed:
             return
-        yield from _last_model_answer(main)
-        for child in sorted(main.children, key=lambda scope: scope.chain[0].end, reverse=True):
-            if child.via is None:
-                yield from _scope_answer(child)
-                break
-        for node, found in facts_of(main.frames, Field.OUTPUT):
+        yield from _scope_answer(speaker)
+        for node, found in facts_of(own, Field.OUTPUT):
             text = returned_text(found.value or ())
             if text is not None:
                 yield node, Found(text, found.source + " (tool)", found.convention, weak=True)
 
     result: str | None = first("final_response", origins(), notes)
-    return result
+    said = next((found.value for _, found in _last_model_answer(speaker)), None)
+    # Some frameworks add line breaks to the model's words: the words as they were said are the answer.
+    return said if result and said and result.strip() == said.strip() else result
+
+
+def _last_speaker(main: Scope) -> Scope:
+    """Of the agent and those that it handed over to the one that worked last."""
+    speakers = [scope for scope in _handed_over(main) if scope.models or scope is main]
+    return max(speakers, key=lambda scope: scope.models[-1].node.key if scope.models else (0, ""))
+
+
+def first_speaker(main: Scope) -> Scope:
+    """The agent itself, or where it is only the frame of others the first of them that worked."""
+    if main.models:
+        return main
+    working = [scope for scope in _handed_over(main) if scope.models]
+    return min(working, key=lambda scope: scope.models[0].node.key, default=main)
+
+
+def _handed_over(main: Scope) -> list[Scope]:
+    """The scope and its sub-agents that no tool started, theirs included."""
+    found: list[Scope] = []
+    stack = [main]
+    while stack:
+        scope = stack.pop()
+        found.append(scope)
+        stack += [child for child in scope.children if child.via is None]
+    return found
 
 
 def _unstructured(node: Node) -> bool:
@@ -149,14 +177,11 @@ def _unstructured(node: Node) -> bool:
 
 
 def _scope_answer(scope: Scope) -> Iterator[Origin]:
-    for inside in scope.all():
-        if inside is not scope and inside.via is not None:
-            continue
-        for node in inside.frames:
-            found = answer_of(node)
-            if found is not None:
-                yield node, found
-        yield from _last_model_answer(inside)
+    for node in scope.lead or scope.frames:
+        found = answer_of(node)
+        if found is not None:
+            yield node, found
+    yield from _last_model_answer(scope)
 
 
 def _last_model_answer(scope: Scope) -> Iterator[Origin]:
@@ -181,25 +206,25 @@ def error_of(main: Scope) -> tuple[Node, str] | None:
         text = failure_text(node)
         if text is not None:
             return node, text
-    last = _last_model(main)
-    if last is None:
+    speaker = _last_speaker(main)
+    for node in speaker.frames if speaker is not main else ():
+        text = failure_text(node)
+        if text is not None:
+            return node, text
+    if not speaker.models:
         return None
+    last = speaker.models[-1]
     text = failure_text(last.node)
     if text is None and ended_by_exception(last.node) and lacking(unit_messages(last, Field.OUTPUT)) is not None:
         text = exception_text(last.node)
     return (last.node, text) if text is not None else None
 
 
-def _last_model(main: Scope) -> Unit | None:
-    """The last model call of the agent and of those it handed over to."""
-    scopes = [scope for scope in main.all() if scope is main or scope.via is None]
-    models = [unit for scope in scopes for unit in scope.models]
-    return max(models, key=lambda unit: unit.node.key, default=None)
-
-
 def tool_definitions(main: Scope, setup: Sequence[Node], notes: Notes) -> tuple[ToolDefinition, ...]:
     """What the agent was offered: by its spans and its model calls together, each tool once; else by the agent's set-up."""
-    origins = [*facts_of(main.frames, Field.DEFINITIONS), *unit_facts(main.models, Field.DEFINITIONS)]
+    speaker = first_speaker(main)
+    frames = main.frames if speaker is main else [*main.frames, *speaker.frames]
+    origins = [*facts_of(frames, Field.DEFINITIONS), *unit_facts(speaker.models, Field.DEFINITIONS)]
     whole = [origin for origin in origins if origin[1].value]
     whole = whole or [origin for origin in facts_of(setup, Field.DEFINITIONS) if origin[1].value]
     if not whole:
@@ -207,9 +232,9 @@ def tool_definitions(main: Scope, setup: Sequence[Node], notes: Notes) -> tuple[
             notes.capture["tool_definitions"] = origins[0][1].capture or Capture.NOT_CAPTURED
         return _observed(main, notes)
     notes.source("tool_definitions", *whole[0])
-    outputs = {name for _, found in unit_facts(main.models, Field.OUTPUT_TOOLS) for name in found.value}
+    outputs = {name for _, found in unit_facts(speaker.models, Field.OUTPUT_TOOLS) for name in found.value}
     found = united(one for _, found in whole for one in found.value if one.name not in outputs)
-    schemas = {value(unit.node.facts, Field.TOOL_NAME): unit_fact(unit, Field.TOOL_SCHEMA) for unit in main.tools}
+    schemas = {value(unit.node.facts, Field.TOOL_NAME): unit_fact(unit, Field.TOOL_SCHEMA) for unit in speaker.tools}
     return tuple(_completed(one, schemas.get(one.name)) for one in found)
 
 

@@ -76,7 +76,7 @@ def _drop_evaluations(nodes: Sequence[Node]) -> None:
 
 
 def _promote_chains(nodes: Sequence[Node]) -> None:
-    """A chain with model or tool work below it is an agent run where nothing but a tool (or nothing) stands above it."""
+    """A chain with work below it is an agent run where nothing but a tool stands above it, or where it is called like an agent of its own."""
     works = _has_work(nodes)
     covered: dict[int, bool] = {}
     agent_name: dict[int, str | None] = {}
@@ -85,12 +85,16 @@ def _promote_chains(nodes: Sequence[Node]) -> None:
         inherited = covered[id(parent)] if parent is not None else False
         known = agent_name[id(parent)] if parent is not None else None
         name = _own_name(node)
-        if node.span_class is SpanClass.CHAIN and id(node) in works:
-            renamed = name is not None and known is not None and name != known and name == node.name
-            if not inherited or renamed:
-                node.span_class = SpanClass.WORKFLOW
+        own = name is not None and name != known and name in _labels(node)
+        if node.span_class is SpanClass.CHAIN and id(node) in works and (own or not inherited):
+            node.span_class = SpanClass.WORKFLOW
         covered[id(node)] = _covers(node, inherited)
         agent_name[id(node)] = name or known
+
+
+def _labels(node: Node) -> tuple[str | None, ...]:
+    """What the chain itself is called."""
+    return node.name, value(node.facts, Field.WORKFLOW_NAME)
 
 
 def _covers(node: Node, inherited: bool) -> bool:

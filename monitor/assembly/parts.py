@@ -370,4 +370,4 @@ def _present(block: Block, *keys: str) -> Any:
 
 
 def _filled(value: Any) -> bool:
-    return isinstance(value, str) and bool(value.strip())
+    return isinstance(value, str) and value.strip() not in ("", "<not specified>")

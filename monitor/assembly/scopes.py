@@ -9,12 +9,19 @@ from monitor.assembly.neighbourhood import UNITS, Surroundings, Unit
 from monitor.assembly.tree import Node
 from monitor.assembly.twins import without_twins
 
+_DEFAULT_NAMES = frozenset({"agent workflow", "workflow", "langgraph", "swarm", "graph"})
+"""What frameworks call a workflow that nobody named."""
+
+_HANDOVERS = ("transfer_to_", "handoff_to_", "transfer_back_to_")
+"""How the tools are called by which agents hand over."""
+
 
 @dataclass(slots=True, eq=False)
 class Scope:
     """One agent: its spans from the outside in, its own model calls and tool runs, and its sub-agents.
 
-    `via` is the tool run that started it, None for the own agent and for hand-overs.
+    `via` is the tool run that started it, None for the own agent and for hand-overs. `lead` are the spans of the chain that belong to the
+    first of several agents that hand over to each other.
     """
 
     chain: list[Node]
@@ -23,6 +30,7 @@ class Scope:
     tools: list[Unit] = field(default_factory=list)
     children: list[Scope] = field(default_factory=list)
     handoffs: list[Node] = field(default_factory=list)
+    lead: list[Node] = field(default_factory=list)
 
     @property
     def frames(self) -> list[Node]:
@@ -143,10 +151,14 @@ def _first_of_a_handoff(main: Scope) -> None:
         and not found.weak
         for node in main.chain
     )
-    if named or not (main.handoffs or any(_hands_over(scope) for child in main.children for scope in child.all())):
+    workflow = main.name()
+    nameless = workflow is None or str(workflow.value).lower() in _DEFAULT_NAMES
+    handed_over = main.handoffs or any(_hands_over(scope) for child in main.children for scope in child.all())
+    if named or not (nameless or handed_over):
         return
     first = main.children.pop(0)
     main.chain += first.chain
+    main.lead = first.chain
     main.models, main.tools = first.models, first.tools
     main.children = sorted(main.children + first.children, key=lambda child: child.chain[0].key)
 
@@ -156,4 +168,4 @@ def _hands_over(scope: Scope) -> bool:
     for unit in scope.models:
         for message in value(unit.node.facts, Field.OUTPUT) or ():
             names += [part.get("name") for part in message.parts if part.get("type") == "tool_call"]
-    return bool(scope.handoffs) or any(isinstance(name, str) and name.startswith("transfer_to_") for name in names)
+    return bool(scope.handoffs) or any(isinstance(name, str) and name.startswith(_HANDOVERS) for name in names)

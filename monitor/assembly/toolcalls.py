@@ -75,6 +75,8 @@ def join(main: Scope, *, open_ended: bool) -> Joined:
     evidence = _Evidence()
     for scope in main.all():
         _requested(scope, evidence, first=scope is main)
+    if not any(scope.models for scope in main.all()):
+        _told(main, evidence)
     for scope in main.all():
         _ran(scope, evidence)
     _answered(main, evidence)
@@ -104,13 +106,17 @@ def _requested(scope: Scope, evidence: _Evidence, *, first: bool) -> None:
         else:
             _take_missing(inputs, scope, unit, evidence, known)
         _take(outputs, scope, unit, evidence, known, before=False)
-    if not scope.models:
-        for node in scope.chain:
-            asked = calls_in(value(node.facts, Field.OUTPUT) or ())
-            for place, part in enumerate(asked):
-                _add(part, scope, (node.start, place, 0), "output", evidence)
-            if asked:
-                break
+
+
+def _told(main: Scope, evidence: _Evidence) -> None:
+    """Calls that only the agent's own record of the run tells of, where no model call is recorded."""
+    for node in main.frames:
+        messages = value(node.facts, Field.OUTPUT) or ()
+        asked = calls_in(given(messages).after or messages)
+        for place, part in enumerate(asked):
+            _add(part, main, (node.start, place, 0), "output", evidence)
+        if asked:
+            return
 
 
 def unit_messages(unit: Unit, which: Field) -> tuple[Message, ...]:

@@ -14,7 +14,7 @@ from monitor.assembly.values import decode, looks_cut, withheld
 from monitor.model.invocation import Capture
 
 _PREFIX = "gcp.vertex.agent."
-_NOTHING = (None, "", "{}", "N/A", "null")
+_NOTHING = (None, "", "{}", "N/A", "null", "<not specified>", '{"result": "<not specified>"}')
 
 
 class GoogleAdk:
@@ -104,7 +104,8 @@ def _tool(reader: Reader) -> None:
     reader.classify(SpanClass.TOOL, "gen_ai.operation.name")
     given = attributes.get(_PREFIX + "tool_call_args")
     if given is not None:
-        if given in _NOTHING[1:2] or given == "N/A":
+        hidden = given == "{}" and attributes.get(_PREFIX + "tool_response") in _NOTHING
+        if given in ("", "N/A") or hidden:
             reader.put(Field.ARGUMENTS, None, _PREFIX + "tool_call_args", capture=Capture.NOT_CAPTURED)
         else:
             reader.arguments(given, _PREFIX + "tool_call_args")

@@ -74,6 +74,8 @@ def _identity(reader: Reader, kind: SpanClass | None) -> None:
         reader.put(Field.AGENT_NAME, reader.record.span.name.removesuffix(".agent"), "span name", weak=True)
     elif kind is SpanClass.WORKFLOW:
         reader.text(Field.WORKFLOW_NAME, "traceloop.entity.name", "traceloop.workflow.name")
+    elif kind is SpanClass.CHAIN:
+        reader.text(Field.WORKFLOW_NAME, "traceloop.entity.name", weak=True)
 
 
 def _entity(reader: Reader) -> None:

@@ -15,7 +15,7 @@ from monitor.assembly.record import Record
 from monitor.assembly.values import decode, decode_any, number_of, plain, withheld
 from monitor.model.invocation import Capture
 
-PLACEHOLDERS = frozenset({"", "unknown", "none", "null", "undefined", "n/a"})
+PLACEHOLDERS = frozenset({"", "unknown", "none", "null", "undefined", "n/a", "<not specified>"})
 """Texts that instrumentations write where they know nothing."""
 
 _ASKING = frozenset({"tool_calls", "tool_call", "tool-calls", "tool_use", "tooluse", "function_call", "toolcalls"})
