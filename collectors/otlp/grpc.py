@@ -119,7 +119,7 @@ class GrpcReceiver:
         services: dict[str, Callable[[Iterator[bytes], Any], bytes]] = {
             TRACE_SERVICE: partial(self._export, Signal.TRACES),
             LOGS_SERVICE: partial(self._export, Signal.LOGS),
-            METRICS_SERVICE: self._discard,
+            METRICS_SERVICE: partial(self._export, None),
         }
         for service, behaviour in services.items():
             methods = {"Export": grpc.stream_unary_rpc_method_handler(behaviour)}
@@ -174,7 +174,7 @@ class GrpcReceiver:
         if pool is not None:
             await asyncio.to_thread(pool.shutdown)
 
-    def _export(self, signal: Signal, messages: Iterator[bytes], context: Any) -> bytes:
+    def _export(self, signal: Signal | None, messages: Iterator[bytes], context: Any) -> bytes:
         """One call, on a thread of the pool."""
         try:
             return self._taken(signal, messages, context)
@@ -188,10 +188,12 @@ class GrpcReceiver:
         context.abort(_CODES[int(refusal.code)], refusal.message)
         raise AssertionError  # abort raises
 
-    def _taken(self, signal: Signal, messages: Iterator[bytes], context: Any) -> bytes:
-        """Read, hand over and wait until durable; the answer's bytes. Raises Refusal."""
+    def _taken(self, signal: Signal | None, messages: Iterator[bytes], context: Any) -> bytes:
+        """Read, hand over and wait until durable; the answer's bytes. Without a signal the message is dropped. Raises Refusal."""
         self._gate.admit(_authorization(context))
         message = self._message(messages, context)
+        if signal is None:
+            return b""
         with self._gate.in_flight.hold() as holding:
             try:
                 holding.grow(len(message))
@@ -201,11 +203,6 @@ class GrpcReceiver:
             durable = self._gate.take(message, compression, signal, Encoding.PROTOBUF, holding)
             accepted = durable.result(self._acknowledge_seconds)
         return answer.success(accepted, signal, Encoding.PROTOBUF)
-
-    def _discard(self, messages: Iterator[bytes], context: Any) -> bytes:
-        """Metrics: read and forgotten."""
-        self._message(messages, context)
-        return b""
 
     def _message(self, messages: Iterator[bytes], context: Any) -> bytes:
         """The one message of a call; waits for it, until `abandon` cancels the call."""

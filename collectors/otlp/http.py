@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import MutableMapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, MutableMapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from collectors.collector import CollectorFailed
@@ -34,7 +35,7 @@ _SUFFIXES = {"/v1/traces": Signal.TRACES, "/v1/logs": Signal.LOGS, "/v1/metrics"
 _THREADS = 4
 _STOP_SECONDS = 3.0
 _LINGER_SECONDS = 2.0  # for what a refused client is still sending, so that it reads our answer
-_IDLE_SECONDS = 75.0
+IDLE_SECONDS = 75.0
 """How long a connection may stay without a whole request head; exporters send every 5 to 60 s."""
 
 BODY_SECONDS = 30.0
@@ -64,12 +65,14 @@ class HttpReceiver:
         meter: IntakeMeter,
         body_seconds: float = BODY_SECONDS,
         acknowledge_seconds: float = ACKNOWLEDGE_SECONDS,
+        idle_seconds: float = IDLE_SECONDS,
     ) -> None:
         self.name = name
         self._config = config
         self._gate = Gate(name, f"{name}: http", config, sink, meter)
         self._body_seconds = body_seconds
         self._acknowledge_seconds = acknowledge_seconds
+        self._idle_seconds = idle_seconds
         self._runner: web.ServerRunner | None = None
         self._pool: ThreadPoolExecutor | None = None
         self._endpoints: tuple[str, ...] = ()
@@ -103,7 +106,7 @@ class HttpReceiver:
             access_log=None,
             logger=_WithoutContent(logging.getLogger(__name__)),
             auto_decompress=False,
-            keepalive_timeout=_IDLE_SECONDS,
+            keepalive_timeout=self._idle_seconds,
             lingering_time=_LINGER_SECONDS,
         )
         self._runner = web.ServerRunner(server, shutdown_timeout=_STOP_SECONDS)
@@ -166,13 +169,24 @@ class HttpReceiver:
         compression = compression_of(",".join(request.headers.getall("Content-Encoding", [])))
         if compression is None:
             raise self._gate.unsupported("the Content-Encoding should be gzip, deflate or none")
-        loop = asyncio.get_running_loop()
         with self._gate.in_flight.hold() as holding:
             body = await self._read(request, holding)
-            taking = loop.run_in_executor(self._pool, self._gate.take, body, compression, signal, encoding, holding)
-            durable = asyncio.wrap_future(await taking)
-            async with asyncio.timeout(self._acknowledge_seconds):
-                return await asyncio.shield(durable)  # a request that is given up must not cancel the sink's future
+            return await self._durable(partial(self._gate.take, body, compression, signal, encoding, holding))
+
+    async def _durable(self, take: Callable[[], Future[Accepted]]) -> Accepted:
+        """Hand over on a thread of the pool, and wait until the data are durable.
+
+        The loop is woken once, when that is so; a request that is given up does not cancel the sink's future.
+        """
+        assert self._pool is not None
+        loop = asyncio.get_running_loop()
+        waiter: asyncio.Future[Accepted] = loop.create_future()
+        self._pool.submit(_hand_over, take, loop, waiter)
+        late = loop.call_later(self._acknowledge_seconds, _fail, waiter, TimeoutError())
+        try:
+            return await waiter
+        finally:
+            late.cancel()
 
     async def _read(self, request: web.BaseRequest, holding: Holding) -> bytes:
         """The body, refused as soon as it is too large or there is no room for it; raises Refusal."""
@@ -181,6 +195,8 @@ class HttpReceiver:
             if length is not None and length > self._gate.limit:
                 raise TooLarge(self._gate.limit)
             holding.grow(length or 0)
+            if length is not None and request.content.is_eof():  # the whole body came with its head
+                return request.content.read_nowait()
             await _continue(request)
             async with asyncio.timeout(self._body_seconds):
                 return await self._pieces(request, holding, counted=length is not None)
@@ -203,6 +219,36 @@ class HttpReceiver:
                 holding.grow(len(piece))
             pieces.append(piece)
         return b"".join(pieces)
+
+
+def _hand_over(
+    take: Callable[[], Future[Accepted]], loop: asyncio.AbstractEventLoop, waiter: asyncio.Future[Accepted]
+) -> None:
+    """On a thread of the pool: let the sink take a request, and tell the event loop what came of it."""
+
+    def tell(done: Future[Accepted]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            loop.call_soon_threadsafe(_settle, waiter, done)
+
+    try:
+        durable = take()
+    except Exception as error:
+        durable = Future()
+        durable.set_exception(error)
+    durable.add_done_callback(tell)
+
+
+def _settle(waiter: asyncio.Future[Accepted], done: Future[Accepted]) -> None:
+    error = done.exception()
+    if error is not None:
+        _fail(waiter, error)
+    elif not waiter.done():
+        waiter.set_result(done.result())
+
+
+def _fail(waiter: asyncio.Future[Accepted], error: BaseException) -> None:
+    if not waiter.done():
+        waiter.set_exception(error)
 
 
 def _signal_of(request: web.BaseRequest) -> Signal | str:

@@ -1,8 +1,5 @@
 """What intake must know of a span or log record before anyone reads its content: an end marker, telemetry of our own or of an
 evaluator, and whether a log record belongs to an agent.
-
-Spans are only looked into when the bytes of the request hold one of `_PATTERNS`. The patterns of key and value together take for granted
-that a sender writes the fields of a message in their order, as every protobuf runtime does.
 """
 
 from __future__ import annotations
@@ -11,17 +8,16 @@ from typing import Any, NamedTuple
 
 from collectors.otlp import schema
 
-END_MARKER = b"rubricd.invocation.end"
-INTERNAL = b"rubricd.internal"
+END_MARKER = "rubricd.invocation.end"
+INTERNAL = "rubricd.internal"
 EVALUATION_RESULT = b"gen_ai.evaluation.result"
-EVENT_NAME = b"event.name"
 
-_EVALUATOR_VALUES = {
-    b"openinference.span.kind": (b"EVALUATOR",),
-    b"langfuse.observation.type": (b"evaluator",),
-    b"gen_ai.operation.name": (b"judge", b"evaluate"),
-}
-"""Attributes by which evaluators mark their spans (OpenInference; Langfuse SDK; LiveKit evals and others)."""
+OPENINFERENCE_KIND = "openinference.span.kind"
+LANGFUSE_TYPE = "langfuse.observation.type"
+OPERATION = "gen_ai.operation.name"
+_EVALUATORS = (b"EVALUATOR", b"evaluator")
+_EVALUATIONS = (b"judge", b"evaluate")
+"""How evaluators name what their spans do (LiveKit evals and others)."""
 
 _GENAI_EVENTS = (b"gen_ai.", b"claude_code.", b"codex.", b"gemini_cli.")
 _GENAI_SCOPES = (
@@ -38,22 +34,7 @@ _GENAI_ATTRIBUTES = (
     b"mlflow.", b"genkit:", b"mastra.", b"haystack.", b"dify.", b"spring.ai.", b"pydantic_ai.",
 )  # fmt: skip
 _AGENTCORE_BODY = {b"input", b"output"}
-
-
-def _pair(key: bytes, value: bytes) -> bytes:
-    """A KeyValue with a short string value as it lies in the request."""
-    inner = b"\x0a" + bytes([len(value)]) + value
-    return key + b"\x12" + bytes([len(inner)]) + inner
-
-
-_PATTERNS = (b"rubricd.in", *(_pair(key, value) for key, values in _EVALUATOR_VALUES.items() for value in values))
-
-
-class SpanMarks(NamedTuple):
-    """What the attributes of a span say."""
-
-    end_marker: bool = False
-    own_telemetry: bool = False
+_END_MARKER_KEY, _INTERNAL_KEY, _EVENT_NAME_KEY = END_MARKER.encode(), INTERNAL.encode(), b"event.name"
 
 
 class LogMarks(NamedTuple):
@@ -64,26 +45,28 @@ class LogMarks(NamedTuple):
     genai: bool
 
 
-def may_be_marked(data: bytes) -> bool:
-    """Whether the bytes of a request or span can hold a mark; False is certain."""
-    return any(pattern in data for pattern in _PATTERNS)
-
-
 def own_resource(resource: Any) -> bool:
     """Whether a resource is that of rubricd itself."""
     return any(
-        (pair.key == b"service.name" and pair.value.string_value == b"rubricd") or _is_true(pair, INTERNAL)
+        (pair.key == b"service.name" and pair.value.string_value == b"rubricd")
+        or (pair.key == _INTERNAL_KEY and _is_true(pair.value))
         for pair in resource.attributes
     )
 
 
-def of_span(span: Any) -> SpanMarks:
-    """The marks of a parsed span."""
-    end_marker = own = False
-    for pair in span.attributes:
-        end_marker = end_marker or _is_true(pair, END_MARKER)
-        own = own or _is_true(pair, INTERNAL) or pair.value.string_value in _EVALUATOR_VALUES.get(pair.key, ())
-    return SpanMarks(end_marker, own)
+def ends_invocation(attributes: Any) -> bool:
+    """Whether the attributes of a span's head have an end marker."""
+    return END_MARKER in attributes and _is_true(attributes[END_MARKER])
+
+
+def own_span(attributes: Any) -> bool:
+    """Whether the attributes of a span's head are those of a span of ours, or of an evaluator."""
+    return bool(  # written out, because every span goes through here
+        (INTERNAL in attributes and _is_true(attributes[INTERNAL]))
+        or (OPENINFERENCE_KIND in attributes and attributes[OPENINFERENCE_KIND].string_value in _EVALUATORS)
+        or (LANGFUSE_TYPE in attributes and attributes[LANGFUSE_TYPE].string_value in _EVALUATORS)
+        or (OPERATION in attributes and attributes[OPERATION].string_value in _EVALUATIONS)
+    )
 
 
 def genai_scope(scope: Any) -> bool:
@@ -96,18 +79,18 @@ def of_log_record(record: Any, in_genai_scope: bool) -> LogMarks:
     event, end_marker, own, genai = record.event_name, False, False, in_genai_scope
     for pair in record.attributes:
         key = pair.key
-        if key == EVENT_NAME:
+        if key == _EVENT_NAME_KEY:
             event = event or pair.value.string_value
         genai = genai or key.startswith(_GENAI_ATTRIBUTES)
-        end_marker = end_marker or _is_true(pair, END_MARKER)
-        own = own or _is_true(pair, INTERNAL)
+        end_marker = end_marker or (key == _END_MARKER_KEY and _is_true(pair.value))
+        own = own or (pair.key == _INTERNAL_KEY and _is_true(pair.value))
     genai = genai or event.startswith(_GENAI_EVENTS) or end_marker or _agentcore_body(record)
     return LogMarks(end_marker, own or event == EVALUATION_RESULT, genai)
 
 
-def _is_true(pair: Any, key: bytes) -> bool:
-    """Whether this is the attribute `key` and true; some SDKs can only send texts."""
-    return pair.key == key and bool(pair.value.bool_value or pair.value.string_value.lower() == b"true")
+def _is_true(value: Any) -> bool:
+    """Whether a value is true; some SDKs can only send texts."""
+    return bool(value.bool_value or value.string_value.lower() == b"true")
 
 
 def _agentcore_body(record: Any) -> bool:

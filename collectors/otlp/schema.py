@@ -6,6 +6,10 @@ where it is read. And values nested deeper than the runtime's limit do the same;
 a map stays bytes until somebody looks at it. The declarations are derived from opentelemetry-proto's own descriptors, in a
 descriptor pool of their own, so that nothing else in the process sees them.
 
+A span's head is what intake reads of it. Its attributes are declared as a map, which has the same wire form as a list of
+key and value: finding a key is then the runtime's work, and costs the same whatever the values weigh. The declaration is proto2,
+where the texts that a map needs as keys are not checked.
+
 The split form leaves spans, log records, resources and scopes as bytes. Traces and logs have the same outer field
 numbers (trace.proto, logs.proto), so one declaration serves both signals.
 """
@@ -84,11 +88,36 @@ def _own() -> descriptor_pb2.FileDescriptorProto:
     return declared
 
 
+def _span_head() -> descriptor_pb2.FileDescriptorProto:
+    """The head of a span; what is nested in it is declared as in a whole span, so that the same bytes are malformed."""
+    declared = descriptor_pb2.FileDescriptorProto(name="rubricd/head.proto", package="rubricd.otlp", syntax="proto2")
+    declared.dependency.extend(source.DESCRIPTOR.name for source in (common_pb2, trace_pb2))
+    head = declared.message_type.add(name="SpanHead")
+    types = {
+        "attributes": ".rubricd.otlp.SpanHead.AttributesEntry",
+        "events": ".opentelemetry.proto.trace.v1.Span.Event",
+        "links": ".opentelemetry.proto.trace.v1.Span.Link",
+        "status": ".opentelemetry.proto.trace.v1.Status",
+    }
+    scalars = ("trace_id", "span_id", "parent_span_id", "start_time_unix_nano", "end_time_unix_nano")
+    for name in (*scalars, *types):
+        known = trace_pb2.Span.DESCRIPTOR.fields_by_name[name]
+        label = _Field.LABEL_REPEATED if known.is_repeated else _Field.LABEL_OPTIONAL
+        head.field.add(name=name, number=known.number, type=known.type, type_name=types.get(name), label=label)
+    entry = head.nested_type.add(name="AttributesEntry")
+    entry.options.map_entry = True
+    entry.field.add(name="key", number=1, type=_Field.TYPE_STRING, label=_Field.LABEL_OPTIONAL)
+    value = entry.field.add(name="value", number=2, type=_Field.TYPE_MESSAGE, label=_Field.LABEL_OPTIONAL)
+    value.type_name = ".opentelemetry.proto.common.v1.AnyValue"
+    return declared
+
+
 def _pool() -> Any:
     pool = descriptor_pool.DescriptorPool()
     for source in _SOURCES:
         pool.AddSerializedFile(_receivable(source).SerializeToString())
-    pool.AddSerializedFile(_own().SerializeToString())
+    for declared in (_own(), _span_head()):
+        pool.AddSerializedFile(declared.SerializeToString())
     return pool
 
 
@@ -101,6 +130,7 @@ def _class(name: str) -> Any:
 
 # Message classes are made at run time by protobuf, which has no types for them: hence Any.
 SplitRequest: Any = _class("rubricd.otlp.split_Request")
+SpanHead: Any = _class("rubricd.otlp.SpanHead")
 
 Span: Any = _class("opentelemetry.proto.trace.v1.Span")
 LogRecord: Any = _class("opentelemetry.proto.logs.v1.LogRecord")

@@ -46,10 +46,11 @@ def meter() -> RecordingMeter:
 async def start(sink: RecordingSink, meter: RecordingMeter) -> AsyncIterator[Start]:
     started: list[HttpReceiver] = []
 
-    async def start(body_seconds: float = 30, acknowledge_seconds: float = 10, **config: Any) -> HttpReceiver:
-        receiver = HttpReceiver(
-            "otlp", ReceiverConfig("127.0.0.1:0", **config), sink, meter, body_seconds, acknowledge_seconds
-        )
+    async def start(
+        body_seconds: float = 30, acknowledge_seconds: float = 10, idle_seconds: float = 75, **config: Any
+    ) -> HttpReceiver:
+        listener = ReceiverConfig("127.0.0.1:0", **config)
+        receiver = HttpReceiver("otlp", listener, sink, meter, body_seconds, acknowledge_seconds, idle_seconds)
         await receiver.start()
         started.append(receiver)
         return receiver
@@ -446,6 +447,14 @@ async def test_a_body_that_does_not_come_is_given_up(start: Start, post: Post, s
     assert b"connection: close" in head.lower()
     assert len(sink.taken) == 1
     assert receiver.in_flight_bytes == 0
+
+
+@pytest.mark.parametrize("sent", [b"", HEAD + b"X-Slow: "])
+async def test_a_head_that_does_not_come_is_given_up(start: Start, sent: bytes) -> None:
+    """A client that opens a connection and never finishes a request head is cut off."""
+    async with raw(await start(idle_seconds=0.2)) as (reader, writer):
+        writer.write(sent)
+        assert await asyncio.wait_for(reader.read(), 5) == b""
 
 
 async def test_a_client_that_goes_away_in_its_body_leaves_no_trace(
