@@ -1,0 +1,78 @@
+"""One tick of one monitor: its settings, the draw, and the store's transaction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from monitor.clock import Clock
+from monitor.model.run import Candidate, RubricRef, Run, RunPlan, RunRequest
+from monitor.sampling import draw, sampling_rule
+from monitor.scheduling.ticks import Ticks, due_ticks, previous_tick, ticks_of
+from monitor.settings.tree import MonitorSettings
+from monitor.store.protocol import Store
+
+_HOUR = 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class ScheduledMonitor:
+    """A monitor as it is run: its settings, the rubric versions that it draws for, and whether any of them needs a judge."""
+
+    settings: MonitorSettings
+    rubrics: tuple[RubricRef, ...]
+    needs_judge: bool
+
+
+class Runner:
+    """Runs ticks. Blocks on the store; call it from a worker thread, one call at a time for each monitor."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    def run_tick(self, name: str, monitor: ScheduledMonitor, tick: float) -> Run | None:
+        """Run a tick: consider, draw, leave pending evaluations. None when it was already run, here or by another process.
+
+        The cap counts the hours since the previous tick that was completed, so a tick that failed leaves its share to the next.
+        """
+        rule = sampling_rule(monitor.settings, needs_judge=monitor.needs_judge)
+        hours = self._hours(name, ticks_of(monitor.settings.schedule), tick)
+
+        def decide(candidates: Sequence[Candidate], carry: float) -> RunPlan:
+            return replace(draw(candidates, rule, carry, hours), decided_at=self._clock.now())
+
+        return self._store.execute_run(self._request(name, monitor, tick), decide)
+
+    def miss_tick(self, name: str, monitor: ScheduledMonitor, tick: float) -> Run | None:
+        """Record the newest tick that is not caught up; it stands for all older ones."""
+        return self._store.miss_run(self._request(name, monitor, tick))
+
+    def fail_tick(self, name: str, monitor: ScheduledMonitor, tick: float, error: str) -> None:
+        """Record that a tick failed; it stays due."""
+        self._store.fail_run(self._request(name, monitor, tick), error)
+
+    def due(self, name: str, monitor: ScheduledMonitor, since: float) -> tuple[float | None, tuple[float, ...]]:
+        """The newest missed tick, or None, and the ticks to run now, oldest first.
+
+        Ticks are due since the newest completed one. A monitor that was never run is due since its oldest waiting invocation settled, or
+        since `since`, when it was set up: so one whose every tick fell into a restart still considers what it should have. After the clock was put
+        back, when the newest completed tick lies ahead, it goes on from `since`.
+        """
+        now = self._clock.now()
+        last = self._store.last_run(name, completed=True)
+        if last is not None and last.tick <= now:
+            after = last.tick
+        else:
+            waiting = self._store.oldest_waiting(name) if last is None else None
+            after = since if waiting is None else min(since, waiting)
+        found = due_ticks(ticks_of(monitor.settings.schedule), after, now, monitor.settings.schedule.catch_up)
+        return found.missed, found.run
+
+    def _request(self, name: str, monitor: ScheduledMonitor, tick: float) -> RunRequest:
+        return RunRequest(name, tick, settled_before=tick, rubrics=monitor.rubrics, started_at=self._clock.now())
+
+    def _hours(self, name: str, ticks: Ticks, tick: float) -> float:
+        last = self._store.last_run(name, completed=True)
+        previous = last.tick if last is not None and last.tick < tick else previous_tick(ticks, tick)
+        return 0.0 if previous is None else (tick - previous) / _HOUR
