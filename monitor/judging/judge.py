@@ -106,16 +106,16 @@ class Judge:
         kind, spec = rubric.behaviour, rubric.spec
         if not isinstance(kind, JudgedKind) or not isinstance(spec, JudgedSpec):
             return judge_deterministic(rubric, invocation)
+        asked = parameters or judge_parameters(self.settings)
         reason = unmet(invocation, kind.needs(spec))
         if reason is not None:
-            return self._judgement(rubric, Judgement(Outcome.UNJUDGEABLE, unjudgeable_reason=reason))
+            return _judgement(rubric, Judgement(Outcome.UNJUDGEABLE, unjudgeable_reason=reason), asked)
         spent = self.out_of_budget()
         if spent is not None:
             wait = next_day(self.clock.now()) - self.clock.now()
             message = f"{spent} of judge {self.name} is used up until the next day (UTC)"
-            return self._failed(rubric, EvaluationFailure(ErrorType.RATE_LIMITED, message, False, wait), ())
-        task = self._task(rubric, kind, spec, invocation, parameters or judge_parameters(self.settings))
-        return await self._ask(task)
+            return _failed(rubric, EvaluationFailure(ErrorType.RATE_LIMITED, message, False, wait), asked)
+        return await self._ask(self._task(rubric, kind, spec, invocation, asked))
 
     def _task(
         self, rubric: Rubric, kind: JudgedKind, spec: JudgedSpec, invocation: Invocation, parameters: JudgeParameters
@@ -137,17 +137,13 @@ class Judge:
             failure = EvaluationFailure(
                 ErrorType.TIMEOUT, "the evaluation did not end within its deadline", temporary=True
             )
-            return self._failed(task.rubric, failure, calls, task)
+            return _failed(task.rubric, failure, task.parameters, calls)
         good = [item.sample for item in asked if item.sample is not None]
         if len(good) < task.spec.enough:
-            return self._failed(task.rubric, _failure(asked, len(good), task.spec), calls, task, asked)
+            return _failed(task.rubric, _failure(asked, len(good), task.spec), task.parameters, calls, asked)
         judgement = task.kind.combine(task.spec, good)
-        return self._judgement(
-            task.rubric,
-            replace(judgement, details={**judgement.details, **self._details(task, asked, good, calls)}),
-            calls,
-            task,
-        )
+        details = {**judgement.details, **_details(task, asked, good, calls)}
+        return _judgement(task.rubric, replace(judgement, details=details), task.parameters, calls)
 
     async def _samples(self, task: _Task, calls: list[Call]) -> list[Asked]:
         """Ask in waves: at first as many as a majority needs, then one by one while the answer is open."""
@@ -167,51 +163,51 @@ class Judge:
             )
         return asked
 
-    def _details(
-        self, task: _Task, asked: Sequence[Asked], good: Sequence[Sample], calls: Sequence[Call]
-    ) -> dict[str, Any]:
-        """What is worth knowing of how the verdict came about: figures, names and field paths, never content."""
-        last = calls[-1]
-        failed = Counter(item.failure.type.value for item in asked if item.failure is not None)
-        unverified = _unverified(good, task.shown.text)
-        details: dict[str, Any] = {
-            "samples": len(good),
-            "failed_samples": dict(failed),
-            "reply_format": last.format.value,
-            "returned_model": last.model,
-            "system_fingerprint": last.system_fingerprint,
-            "truncated": list(task.shown.truncated),
-            "unverified_evidence": unverified,
-        }
-        return {key: value for key, value in details.items() if value}
-
-    def _judgement(
-        self, rubric: Rubric, judgement: Judgement, calls: Sequence[Call] = (), task: _Task | None = None
-    ) -> Judgement:
-        kind = rubric.behaviour
-        return replace(
-            judgement,
-            score_range=kind.score_range(rubric.spec),
-            threshold=rubric.threshold,
-            usage=usage(calls),
-            judge_model=task.parameters.model if task else self.settings.model,
-        )
-
-    def _failed(
-        self,
-        rubric: Rubric,
-        failure: EvaluationFailure,
-        calls: Sequence[Call],
-        task: _Task | None = None,
-        asked: Sequence[Asked] = (),
-    ) -> Judgement:
-        """A failed evaluation. What the judge said instead is kept as its explanation, for people: content, and erased like it."""
-        said = next((item.said for item in asked if item.said), "")[:_SHOWN_REPLY]
-        return self._judgement(rubric, Judgement(None, failure=failure, explanation=said), calls, task)
-
     async def close(self) -> None:
         """Give up connections."""
         await self.client.close()
+
+
+def _details(task: _Task, asked: Sequence[Asked], good: Sequence[Sample], calls: Sequence[Call]) -> dict[str, Any]:
+    """What is worth knowing of how the verdict came about: figures, names and field paths, never content."""
+    last = calls[-1]
+    failed = Counter(item.failure.type.value for item in asked if item.failure is not None)
+    unverified = _unverified(good, task.shown.text)
+    details: dict[str, Any] = {
+        "samples": len(good),
+        "failed_samples": dict(failed),
+        "reply_format": last.format.value,
+        "returned_model": last.model,
+        "system_fingerprint": last.system_fingerprint,
+        "truncated": list(task.shown.truncated),
+        "unverified_evidence": unverified,
+    }
+    return {key: value for key, value in details.items() if value}
+
+
+def _judgement(
+    rubric: Rubric, judgement: Judgement, parameters: JudgeParameters, calls: Sequence[Call] = ()
+) -> Judgement:
+    """The judgement with the rubric's scale, the model that was asked, and what it consumed."""
+    return replace(
+        judgement,
+        score_range=rubric.behaviour.score_range(rubric.spec),
+        threshold=rubric.threshold,
+        usage=usage(calls),
+        judge_model=parameters.model,
+    )
+
+
+def _failed(
+    rubric: Rubric,
+    failure: EvaluationFailure,
+    parameters: JudgeParameters,
+    calls: Sequence[Call] = (),
+    asked: Sequence[Asked] = (),
+) -> Judgement:
+    """A failed evaluation. What the judge said instead is kept as its explanation, for people: content, and erased like it."""
+    said = next((item.said for item in asked if item.said), "")[:_SHOWN_REPLY]
+    return _judgement(rubric, Judgement(None, failure=failure, explanation=said), parameters, calls)
 
 
 def _failure(asked: Sequence[Asked], good: int, spec: JudgedSpec) -> EvaluationFailure:

@@ -76,6 +76,11 @@ def _by_status(fault: CallFault, status: int, said: str) -> Classified:
         )
     if status == 404:
         return _stopping(ErrorType.UNKNOWN_MODEL, "status 404: no such model or path; check model and base_url")
+    if status >= 500 and refused_parameter(fault) == "response_format":
+        failure = EvaluationFailure(
+            ErrorType.SERVER_ERROR, f"status {status}: the endpoint fails at structured replies", True
+        )
+        return Classified(failure, refused="response_format")
     if status >= 500 or status in (408, 409, 425):
         return _temporary(
             ErrorType.SERVER_ERROR, f"status {status} from the judge's endpoint", fault.retry_after_seconds

@@ -16,6 +16,7 @@ from monitor.model.invocation import Capture, Message, ToolDefinition
 from monitor.resources import config_folder
 from monitor.rubrics.kinds.catalogue import KINDS
 from monitor.rubrics.kinds.kind import JudgedKind
+from monitor.rubrics.kinds.spec import NEWEST_PROMPT
 from monitor.rubrics.library import RubricLibrary
 from tests.support.judging import call, invocation, rubric
 
@@ -204,5 +205,5 @@ def test_shipped_prompts_are_never_edited(file: str) -> None:
 
 
 def test_revisions() -> None:
-    """The revisions of each judged kind are known."""
-    assert {name: revisions(name) for name in JUDGED} == {"weighted": (1,), "properties": (1,), "graded": (1,)}
+    """Every judged kind has a prompt for each revision that rubric files may name."""
+    assert {name: revisions(name) for name in JUDGED} == dict.fromkeys(JUDGED, tuple(range(1, NEWEST_PROMPT + 1)))

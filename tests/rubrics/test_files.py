@@ -122,6 +122,7 @@ FAULTY = [
     ("name: a\nkind: check\nexpect: {max_latency: 5}", "r.yaml:3: expect.max_latency: 5 is no duration"),
     ("name: a\nkind: check\nrequires: [tools]\nexpect: {no_error: true}", "r.yaml:3: requires[0]: 'tools' cannot be required; these can: context"),
     ("name: a\nstatement: x\nquorum: 2", "r.yaml:3: quorum: 2 of 1 samples cannot be reached"),
+    ("name: a\nstatement: x\nprompt: 2", "r.yaml:3: prompt: there is no revision 2 of the prompt; the newest is 1"),
     ("name: a\nkind: chek", "r.yaml:2: kind: should be one of weighted, properties, graded, check"),
     ("name: a", "r.yaml:1: kind: is missing: one of weighted, properties, graded, check; or give a `statement`"),
     ("name: a\nkind: code\ncommand: [x]", "r.yaml:2: kind: `code` rubrics (a team's own evaluator) are promised for a later version"),

@@ -40,6 +40,9 @@ def _requirable(field: str) -> str:
     return field
 
 
+NEWEST_PROMPT = 1
+"""The newest revision of the shipped prompts (`monitor/judging/prompts`)."""
+
 Name = Annotated[str, AfterValidator(_printable)]
 """A rubric's name or a criterion's id."""
 
@@ -82,6 +85,13 @@ class JudgedSpec(RubricSpec):
     num_samples: int = Field(1, ge=1, le=25)
     quorum: int | None = Field(None, ge=1)
     prompt: int = Field(1, ge=1)
+
+    @field_validator("prompt")
+    @classmethod
+    def _is_shipped(cls, value: int) -> int:
+        if value > NEWEST_PROMPT:
+            raise ValueError(f"there is no revision {value} of the prompt; the newest is {NEWEST_PROMPT}")
+        return value
 
     @field_validator("quorum")
     @classmethod
