@@ -41,6 +41,7 @@ PASSES: list[tuple[str, Invocation]] = [
         "known_tools: true",
         invocation(BOOK, call("inner", agent_name="sub"), tool_definitions=invocation(BOOK).tool_definitions),
     ),
+    ("known_tools: true", invocation(BOOK, capture={"tool_definitions": Capture.TRUNCATED})),
     ("max_repeated_tool_calls: 2", invocation(BOOK, FIND, BOOK)),
     ("final_response_present: true", invocation()),
     ("final_response_schema: {type: object, required: [id]}", invocation(final_response='```json\n{"id": 1}\n```')),
@@ -99,6 +100,11 @@ UNJUDGEABLE: list[tuple[str, Invocation, str]] = [
     ("max_tool_calls: 3", invocation(missing=("tool_calls",)), "missing:tool_calls"),
     ("tool_not_called: x", invocation(missing=("tool_calls",)), "missing:tool_calls"),
     ("known_tools: true", invocation(BOOK, tool_definitions=()), "missing:tool_definitions"),
+    (
+        "known_tools: true",
+        invocation(BOOK, tool_definitions=invocation(FIND).tool_definitions, capture={"tool_definitions": Capture.TRUNCATED}),
+        "truncated",
+    ),
     ("final_response_present: true", invocation(final_response=None), "no_answer"),
     (
         "final_response_present: true",

@@ -110,12 +110,14 @@ def known_tools(wanted: bool, invocation: Invocation) -> Finding:
     own = [call.name for call in invocation.tool_calls if call.agent_name is None]
     if not own:
         return _calls(invocation) or Finding(None, "No tool was called.")
-    lacking = _lacks(invocation, "tool_definitions")
     offered = {definition.name for definition in invocation.tool_definitions}
     unknown = sorted(set(own) - offered)
-    return lacking or Finding(
-        not unknown, f"Called, but not offered: {', '.join(unknown)}." if unknown else "All tools called were offered."
-    )
+    if not unknown:
+        return Finding(True, "All tools called were offered.")
+    lacking = _lacks(
+        invocation, "tool_definitions"
+    )  # a list that is not whole can show that a tool was offered, not that it was not
+    return lacking or Finding(False, f"Called, but not offered: {', '.join(unknown)}.")
 
 
 def max_repeated_tool_calls(limit: int, invocation: Invocation) -> Finding:
