@@ -159,12 +159,14 @@ def _completed(invocation: Invocation, notes: Notes, context: AssemblyContext) -
 
 
 def _clean(invocation: Invocation, notes: Notes) -> Mapping[str, Capture]:
-    """Reasons only for fields that are in fact not there."""
-    return {
-        path: reason
-        for path, reason in notes.capture.items()
-        if path.startswith("tool_calls[") or not getattr(invocation, path.partition(".")[0], None)
-    }
+    """Reasons only for fields that are in fact not whole; a failed run has no answer that could lack."""
+
+    def stands(path: str) -> bool:
+        if path == "final_response" and invocation.error is not None:
+            return False
+        return path.startswith("tool_calls[") or path == "tool_definitions" or not getattr(invocation, path, None)
+
+    return {path: reason for path, reason in notes.capture.items() if stands(path)}
 
 
 def _ended(one: Segment) -> bool:

@@ -9,6 +9,7 @@ from monitor.assembly.facts import Field
 from monitor.assembly.tree import Node
 from monitor.assembly.values import text_of, withheld
 
+_TRACE = "Traceback (most recent call last)"
 _CANCELLED = ("cancellederror", "generatorexit", "keyboardinterrupt", "abort_error", "aborterror")
 
 
@@ -20,7 +21,7 @@ def failure_text(node: Node) -> str | None:
     span = node.span
     if span is None or span.status_code is not StatusCode.ERROR:
         return None
-    return text_of(span.status_message) or exception_text(node) or _error_type(node) or "error"
+    return _without_trace(span.status_message) or exception_text(node) or _error_type(node) or "error"
 
 
 def exception_text(node: Node) -> str | None:
@@ -44,8 +45,14 @@ def ended_by_exception(node: Node) -> bool:
 
 def _exception(attributes: Mapping[str, object]) -> str:
     kind = text_of(attributes.get("exception.type")) or "exception"
-    message = text_of(attributes.get("exception.message"))
+    message = _without_trace(attributes.get("exception.message"))
     return kind if message is None or withheld(message) else f"{kind}: {message}"
+
+
+def _without_trace(message: object) -> str | None:
+    """A message without the stack trace that some exporters put behind it."""
+    text = text_of(message)
+    return text_of(text.partition(_TRACE)[0]) or text if text is not None else None
 
 
 def _error_type(node: Node) -> str | None:

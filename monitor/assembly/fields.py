@@ -147,8 +147,15 @@ def final_response(main: Scope, notes: Notes, *, failed: bool) -> str | None:
 
 def _last_speaker(main: Scope) -> Scope:
     """Of the agent and those that it handed over to the one that worked last."""
-    speakers = [scope for scope in _handed_over(main) if scope.models or scope is main]
-    return max(speakers, key=lambda scope: scope.models[-1].node.key if scope.models else (0, ""))
+    return max(_handed_over(main), key=lambda scope: _worked_at(scope, frame=scope is main))
+
+
+def _worked_at(scope: Scope, *, frame: bool) -> tuple[int, str]:
+    """When a scope last worked: by its last model call, else by its span; a mere frame around others never did."""
+    if scope.models:
+        return scope.models[-1].node.key
+    own = scope.lead if frame else scope.frames
+    return max(((node.start, node.span_id) for node in own), default=(0, ""))
 
 
 def first_speaker(main: Scope) -> Scope:
