@@ -23,6 +23,7 @@ MAX_REPLY = 200_000
 
 _MAX_BROKEN_OBJECTS = 200
 _VERDICT_KEYS = frozenset({"verdict", "score"})
+_VERDICT_WORDS = (*_VERDICT_KEYS, "grade")
 _THINKING = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
 _LINE_BEFORE = re.compile(r"[ \t]*(?:```[ \t]*\w*[ \t]*)?")
 _LINE_AFTER = re.compile(r"[ \t]*(?:```[ \t]*)?")
@@ -47,10 +48,11 @@ class Question:
         return self.kind.read(self.spec, reply)
 
     def quoted(self, text: str) -> bool:
-        """Whether the text, but for blanks and escapes, is found in what was judged."""
-        if not any(key in self.judged_text for key in _VERDICT_KEYS):
+        """Whether the text, but for blanks, escapes and case, is found in what was judged."""
+        judged = self.judged_text.casefold()
+        if not any(word in judged for word in _VERDICT_WORDS):
             return False
-        return _SQUASHED.sub("", text) in _SQUASHED.sub("", self.judged_text)
+        return _SQUASHED.sub("", text.casefold()) in _SQUASHED.sub("", judged)
 
 
 @dataclass(frozen=True, slots=True)
