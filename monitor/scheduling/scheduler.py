@@ -46,6 +46,7 @@ class _Worker:
     monitor: ScheduledMonitor
     since: float
     wake: asyncio.Event = field(default_factory=asyncio.Event)
+    running: asyncio.Lock = field(default_factory=asyncio.Lock)
     stopping: bool = False
     task: asyncio.Task[None] | None = None
 
@@ -99,8 +100,12 @@ class Scheduler:
         return None if monitor is None else next_tick(ticks_of(monitor.settings.schedule), self._clock.now())
 
     async def run_due(self, name: str) -> bool:
-        """Run what is due of a monitor, oldest first, and say whether all of it could be. Only a monitor's worker calls it."""
+        """Run what is due of a monitor, oldest first, and say whether all of it could be. Waits for a run that is under way."""
         worker = self._workers[name]
+        async with worker.running:
+            return await self._run_due(name, worker)
+
+    async def _run_due(self, name: str, worker: _Worker) -> bool:
         since = worker.since
         try:
             missed, ticks = await asyncio.to_thread(self._runner.due, name, worker.monitor, since)
