@@ -105,6 +105,11 @@ class App:
         self._parts.append(partial(asyncio.to_thread, self.journal.close))
         self.store: Store = SqliteStore(self.folder)
         self._parts.append(partial(asyncio.to_thread, self.store.close))
+        released = self.store.release_all_claims()  # the journal's lock says that no other process works here
+        if released:
+            LOG.info(
+                "evaluations that an earlier process was judging are pending again", extra={"evaluations": released}
+            )
         self._remember(self.configuration)
 
     def _remember(self, configuration: Configuration) -> None:

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 
 from monitor.clock import Clock
 from monitor.judging.judge import Judge, judge_deterministic
+from monitor.judging.retry import with_retries
+from monitor.judging.verdicts import verdict
 from monitor.model.invocation import Invocation
+from monitor.model.run import RubricRef
 from monitor.model.verdict import ErrorType, EvaluationFailure, Judgement, Verdict
 from monitor.rubrics.rubric import Rubric
 from monitor.rubrics.version import rubric_version
@@ -32,9 +35,10 @@ async def score(scoring: Scoring, clock: Clock, done: Callable[[Verdict], None])
 
     async def one(invocation: Invocation, rubric: Rubric) -> Verdict:
         async with room:
-            verdict = _verdict(invocation, rubric, judge, await _judged(invocation, rubric, judge, clock), clock.now())
-        done(verdict)
-        return verdict
+            judgement = await _judged(invocation, rubric, judge, clock)
+        found = _verdict(invocation, rubric, judge, judgement, clock.now())
+        done(found)
+        return found
 
     tasks = [one(invocation, rubric) for invocation in scoring.invocations for rubric in scoring.rubrics]
     try:
@@ -51,33 +55,18 @@ async def _judged(invocation: Invocation, rubric: Rubric, judge: Judge | None, c
     if judge is None:
         failure = EvaluationFailure(ErrorType.EVALUATOR_FAILED, "no judge is configured for this rubric")
         return Judgement(None, failure=failure, threshold=rubric.threshold)
-    judgement = await judge.evaluate(rubric, invocation)
-    for attempt in range(1, judge.settings.max_attempts):
-        if judgement.failure is None or not judgement.failure.temporary:
-            break
-        await clock.sleep(judgement.failure.retry_after_seconds or min(30.0, 2.0**attempt))
-        judgement = await judge.evaluate(rubric, invocation)
-    return judgement
+    return await with_retries(lambda: judge.evaluate(rubric, invocation), judge.settings.max_attempts, clock)
 
 
 def _verdict(invocation: Invocation, rubric: Rubric, judge: Judge | None, judgement: Judgement, now: float) -> Verdict:
-    settings = judge.settings if judge and rubric.judged else None
-    return Verdict(
-        invocation_id=invocation.id,
-        trace_id=invocation.trace_id,
-        span_id=invocation.span_id,
-        conversation_id=invocation.conversation_id,
-        agent_name=invocation.agent_name,
-        agent_version=invocation.agent_version,
-        environment=invocation.environment,
-        ended_at=invocation.ended_at / 1e9,
+    asked = judge if judge and rubric.judged else None
+    version = rubric_version(rubric, asked.settings if asked else None)
+    return verdict(
+        invocation,
+        RubricRef(rubric.name, version, asked.name if asked else None),
+        judgement,
         monitor=MONITOR,
-        rubric=rubric.name,
-        rubric_version=rubric_version(rubric, settings),
-        judge=judge.name if judge and rubric.judged else None,
-        judgement=judgement,
         inclusion_probability=invocation.inclusion_probability,
         revision=invocation.revision,
         judged_at=now,
-        agent=invocation.label_agent,
     )

@@ -6,7 +6,7 @@ import hashlib
 from dataclasses import dataclass
 from typing import Any
 
-from collectors.otlp.schema import LogRecord, Span, SplitRequest
+from collectors.otlp.schema import DecodeError, LogRecord, Span, SplitRequest
 from collectors.sink import Signal
 
 _TIMES = ("time_unix_nano", "observed_time_unix_nano")
@@ -31,15 +31,19 @@ class Rewrite:
 
 
 def rewritten(body: bytes, signal: Signal, rewrite: Rewrite) -> bytes:
-    """The request (protobuf) with ids and times changed and all else as it was. Raises schema.DecodeError for bytes that are no request."""
+    """The request (protobuf) with ids and times changed and all else as it was; an item that cannot be read stays as it is.
+
+    Raises schema.DecodeError for bytes that are no request.
+    """
     request = SplitRequest.FromString(body)
     kind, change = (Span, _span) if signal is Signal.TRACES else (LogRecord, _log_record)
     for resource in request.resources:
         for scope in resource.scopes:
             for place, raw in enumerate(scope.items):
-                item = kind.FromString(raw)
-                change(item, rewrite)
-                scope.items[place] = item.SerializeToString()
+                item = _read(kind, raw)
+                if item is not None:
+                    change(item, rewrite)
+                    scope.items[place] = item.SerializeToString()
     return bytes(request.SerializeToString())
 
 
@@ -50,9 +54,17 @@ def latest_time(body: bytes, signal: Signal) -> int:
     for resource in SplitRequest.FromString(body).resources:
         for scope in resource.scopes:
             for raw in scope.items:
-                item = kind.FromString(raw)
-                latest = max(latest, item.end_time_unix_nano if kind is Span else item.time_unix_nano)
+                item = _read(kind, raw)
+                if item is not None:
+                    latest = max(latest, item.end_time_unix_nano if kind is Span else item.time_unix_nano)
     return latest
+
+
+def _read(kind: Any, raw: bytes) -> Any:
+    try:
+        return kind.FromString(raw)
+    except DecodeError:
+        return None
 
 
 def _span(span: Any, rewrite: Rewrite) -> None:

@@ -26,6 +26,8 @@ class Screen:
 
     def __init__(self) -> None:
         self._console = Console()
+        if not self._console.is_terminal:
+            self._console.width = 130
         self._live = Live(console=self._console, refresh_per_second=4) if self._console.is_terminal else None
         self._phase: Phase | None = None
         self._last: tuple[Sequence[PassRate], Traffic] | None = None
@@ -43,7 +45,6 @@ class Screen:
         if self._live is not None:
             self._live.stop()
         elif self._last is not None and kind is None:
-            self._console.width = max(self._console.width, 130)
             self._console.print(_table(*self._last))
 
     def show(self, rates: Sequence[PassRate], traffic: Traffic) -> None:

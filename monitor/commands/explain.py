@@ -31,8 +31,12 @@ def command(arguments: argparse.Namespace) -> int:
         return Exit.DONE if decisions else Exit.NO
     if not decisions:
         raise CommandFailed(Exit.NO, _nothing_known(server, trace_id))
+    verdicts = {
+        (verdict["invocation_id"], verdict["monitor"], verdict["rubric_version"]): verdict
+        for verdict in server.items("/api/v1/verdicts", trace_id=trace_id)
+    }
     for decision in decisions:
-        _print(decision)
+        _print(decision, verdicts)
     return Exit.DONE
 
 
@@ -45,12 +49,15 @@ def _nothing_known(server: Server, trace_id: str) -> str:
     )
 
 
-def _print(decision: dict[str, Any]) -> None:
-    u, probability = decision.get("number"), decision.get("inclusion_probability")
+Verdicts = dict[tuple[str, str, str], dict[str, Any]]
+
+
+def _print(decision: dict[str, Any], verdicts: Verdicts) -> None:
+    u, probability = decision.get("u"), decision.get("inclusion_probability")
     figures = f"u={u:.6f}" if u is not None else ""
     figures += f", inclusion probability {probability:.4g}" if probability is not None else ""
-    if not decision.get("decision"):
-        say(f"{decision['monitor']}: waiting for the monitor's next run ({decision['invocation_id']})")
+    if decision["decision"] == "waiting":
+        say(f"{decision['monitor']}: waits for the monitor's next run")
         return
     if decision["decision"] != "drawn":
         detail = f" ({decision['detail']})" if decision.get("detail") else ""
@@ -58,20 +65,20 @@ def _print(decision: dict[str, Any]) -> None:
         return
     say(f"{decision['monitor']}: drawn for judging [{figures}]")
     for evaluation in decision.get("evaluations", ()):
-        say(f"  {evaluation['rubric']}: {_standing(evaluation)}")
+        key = (decision["invocation_id"], decision["monitor"], evaluation["rubric_version"])
+        say(f"  {evaluation['rubric']}: {_standing(evaluation, verdicts.get(key))}")
 
 
-def _standing(evaluation: dict[str, Any]) -> str:
-    verdict = evaluation.get("verdict")
+def _standing(evaluation: dict[str, Any], verdict: dict[str, Any] | None) -> str:
+    """Where one evaluation stands: its verdict with score and explanation, its error, or that it waits."""
+    if verdict is not None:
+        if verdict["verdict"] == "unjudgeable":
+            return f"unjudgeable: {verdict['unjudgeable_reason']}"
+        text = str(verdict["verdict"])
+        if verdict["score"] is not None:
+            text += f", score {verdict['score']:g} (threshold {verdict['threshold']:g})"
+        return f"{text}: {verdict['explanation']}" if verdict["explanation"] else text
     if evaluation.get("error"):
-        error = evaluation["error"]
-        return f"evaluation error: {error['type']}: {error['message']}"
-    if verdict is None:
-        attempts = evaluation.get("attempts") or 0
-        return "waiting" + (f", {attempts} attempts so far" if attempts else "")
-    if verdict == "unjudgeable":
-        return f"unjudgeable: {evaluation.get('unjudgeable_reason')}"
-    score = evaluation.get("score")
-    text = verdict if score is None else f"{verdict}, score {score:g} (threshold {evaluation.get('threshold')})"
-    explanation = evaluation.get("explanation")
-    return f"{text}: {explanation}" if explanation else text
+        return f"evaluation error: {evaluation['error']['type']}: {evaluation['error']['message']}"
+    attempts = evaluation.get("attempts") or 0
+    return "waits to be judged" + (f", {attempts} attempts so far" if attempts else "")

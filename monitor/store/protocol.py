@@ -141,6 +141,12 @@ class Store(Protocol):
         """Give claims back as they were (drain)."""
         ...
 
+    def release_all_claims(self) -> int:
+        """Give back every claim, whoever holds it, with one attempt more, and say how many there were. For the start of a process that
+        knows to be the only one on this store: what an earlier one was judging when it was killed need not wait for its lease.
+        """
+        ...
+
     def pending(self, now: float) -> Sequence[PendingCount]:
         """Waiting and claimed evaluations by monitor."""
         ...

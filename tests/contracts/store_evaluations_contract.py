@@ -112,6 +112,14 @@ class EvaluationsContract:
         again = store.claim_evaluations(10, T0 + 62, 60)
         assert [(e.id, e.attempts) for e in again] == [(e.id, 0) for e in evaluations]
 
+    def test_claims_of_a_killed_process_come_back_at_once(self, store: Store) -> None:
+        """Releasing all claims gives back what was claimed, with one attempt more, and leaves postponed evaluations at their time."""
+        postponed, held = draw_and_claim(store, invocation("a"), invocation("b"))
+        store.postpone_evaluation(postponed, T0 + 500)
+        assert store.release_all_claims() == 1
+        assert [(e.id, e.attempts) for e in store.claim_evaluations(10, T0 + 62, 60)] == [(held.id, 1)]
+        assert postponed.id in {e.id for e in store.claim_evaluations(10, T0 + 500, 60)}
+
     def test_evaluations_of_paused_judges_stay(self, store: Store) -> None:
         """While a judge is paused only the evaluations of others are given out."""
         store.save_traces([settlement(invocation())])

@@ -113,7 +113,9 @@ def test_prometheus_shows_the_pass_rate(
     started.append(daemon)
     prometheus = Prometheus(program, tmp_path / "prometheus", f"127.0.0.1:{daemon.server_port}")
     try:
-        wait_for(lambda: prometheus.value("up") == 1, "the first scrape: targets are discovered some seconds after the start")
+        wait_for(
+            lambda: prometheus.value("up") == 1, "the first scrape: targets are discovered some seconds after the start"
+        )
         send_runs(daemon, good=9, bad=3)
         by_rubric = 'rubric="party_size_limit"'
         gauge = f"rubricd_pass_rate_ratio{{{by_rubric}}}"

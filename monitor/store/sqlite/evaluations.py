@@ -150,6 +150,13 @@ def release(connection: sqlite3.Connection, evaluations: Iterable[Evaluation]) -
     )
 
 
+def release_all(connection: sqlite3.Connection) -> int:
+    """See `Store.release_all_claims`."""
+    return connection.execute(
+        "UPDATE evaluations SET claimed = 0, available_at = 0, attempts = attempts + 1 WHERE state = 'pending' AND claimed = 1"
+    ).rowcount
+
+
 def pending(connection: sqlite3.Connection) -> list[PendingCount]:
     """See `Store.pending`."""
     rows = connection.execute(

@@ -143,6 +143,10 @@ class SqliteStore:
         """Give claims back as they were."""
         self._writer.call(lambda c: evaluations.release(c, claimed), durable=False)
 
+    def release_all_claims(self) -> int:
+        """Give back all claims of a process that is no more."""
+        return self._writer.call(evaluations.release_all)
+
     def pending(self, now: float) -> Sequence[PendingCount]:
         """Waiting and claimed evaluations by monitor."""
         with self._reads.snapshot() as connection:
