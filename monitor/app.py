@@ -6,7 +6,6 @@ import asyncio
 import logging
 import os
 import signal
-import socket
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
@@ -45,6 +44,9 @@ LOG = logging.getLogger(__name__)
 
 DRAIN_SECONDS = 20.0
 """How long evaluations under way may take to end at a drain; what is not done by then is released and judged after the restart."""
+
+ONLY_PROCESS = "the process that holds the storage folder"
+"""Owner of the export lease: the folder's lock admits one process, so the successor of a killed one need not wait for its lease to end."""
 
 
 class StartFailed(Exception):
@@ -132,8 +134,7 @@ class App:
         )
         self.scheduler = Scheduler(store, clock, self.configuration.scheduled())
         self.passrates = PassRates(store, clock, self._watched)
-        owner = f"{socket.gethostname()}:{os.getpid()}"
-        self.lease = ExportLease(store, clock, owner)
+        self.lease = ExportLease(store, clock, ONLY_PROCESS)
         sources = Sources(store, self.passrates, self._watched, self.lease, clock)
         self.registry.register(StoreCollector(sources, settings.metrics))
         self.upkeep = Upkeep(

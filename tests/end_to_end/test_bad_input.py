@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from monitor.cli import LATER
 from tests.support.daemon import Daemon, wait_for
 
 ROOT = Path(__file__).parents[2]
@@ -162,13 +163,9 @@ def test_a_daemon_that_does_not_answer_is_named(tmp_path: Path) -> None:
     assert rubricd("explain", "xyz", cwd=tmp_path).returncode == 2
 
 
-@pytest.mark.parametrize("name", ["backfill", "labels", "rules"])
-def test_what_is_promised_says_so(tmp_path: Path, name: str) -> None:
-    """A command of a later version is refused with a message that says so."""
-    from monitor.cli import LATER
-
-    if name not in LATER:
-        pytest.skip(f"{name} is there")
-    ended = rubricd(name, cwd=tmp_path)
-    assert ended.returncode == 2
-    assert "later version" in ended.stderr
+def test_what_is_promised_says_so(tmp_path: Path) -> None:
+    """A command or role of a later version is refused with a message that says so."""
+    for arguments in (*((name,) for name in sorted(LATER)), ("run", "--role", "collect"), ("rubric", "generate")):
+        ended = rubricd(*arguments, cwd=tmp_path)
+        assert ended.returncode == 2
+        assert "later version" in ended.stderr
