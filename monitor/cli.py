@@ -25,9 +25,9 @@ COMMANDS: dict[str, str] = {
     "schema": "JSON Schema of configuration and rubric files",
     "backfill": "score history (later)",
     "labels": "human labels (later)",
-    "rules": "recording and alerting rules (later)",
+    "rules": "recording and alerting rules from the monitors",
 }
-LATER = frozenset({"backfill", "labels", "rules"})
+LATER = frozenset({"backfill", "labels"})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -254,9 +254,11 @@ class Exporters(Section):
 
 
 class Links(Section):
-    """Where people look next."""
+    """Where people look next: a trace viewer with `{trace_id}`, Grafana's URL, and the page with a section for each alert."""
 
     trace: str | None = None
+    dashboards: str | None = None
+    runbook: str | None = None
 
 
 class Metrics(Section):
