@@ -83,6 +83,7 @@ class Configuration:
                 monitor.windows,
                 monitor.max_unscored,
                 monitor.labels,
+                exact=monitor.interval == "exact",
             )
             for name, monitor in self.settings.monitors.items()
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from statistics import NormalDist
 
 from monitor.estimation.beta import beta_quantile
@@ -18,9 +19,13 @@ def normal_quantile(probability: float) -> float:
 
 def wilson_interval(rate: float, n: float, confidence: float = 0.95) -> Interval:
     """Wilson's score interval (1927) of a share; `n` may be an effective sample size and need not be whole. Whole range when n <= 0."""
+    return wilson_with(rate, n, normal_quantile(0.5 + confidence / 2.0))
+
+
+def wilson_with(rate: float, n: float, z: float) -> Interval:
+    """Wilson's interval with a given quantile, such as Student's where the variance behind `n` was estimated."""
     if n <= 0:
         return 0.0, 1.0
-    z = normal_quantile(0.5 + confidence / 2.0)
     shrink = 1.0 + z * z / n
     centre = (rate + z * z / (2.0 * n)) / shrink
     half = z / shrink * math.sqrt(max(0.0, rate * (1.0 - rate)) / n + z * z / (4.0 * n * n))
@@ -29,6 +34,7 @@ def wilson_interval(rate: float, n: float, confidence: float = 0.95) -> Interval
     return min(lower, rate), max(upper, rate)
 
 
+@lru_cache(maxsize=65536)
 def clopper_pearson_interval(successes: int, n: int, confidence: float = 0.95) -> Interval:
     """The exact interval of Clopper and Pearson (1934): never below its confidence, so wider than Wilson's. Whole range when n is 0."""
     if n <= 0:

@@ -7,10 +7,12 @@ them failed or passed.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import repeat
 
-from monitor.estimation.intervals import wilson_interval
+from monitor.estimation.bounds import Method, bounds
 from monitor.estimation.weighting import effective_sample_size
 from monitor.model.totals import Totals
 from monitor.model.verdict import Outcome
@@ -27,7 +29,7 @@ class Estimate:
 
     `judged` counts passed and failed, `unscored` what could not be scored. `effective_samples` is Kish's size of the judged.
     `worst` and `best` are the rate with all unscored failed or passed. `reliable` is False when the weighted share of the unscored is
-    above what the monitor puts up with, and when nothing was judged.
+    above what the monitor puts up with, and when nothing was judged. `method` says how the bounds were made.
     """
 
     rate: float | None
@@ -39,18 +41,29 @@ class Estimate:
     worst: float
     best: float
     reliable: bool
+    method: Method | None = None
 
 
-def totals(results: Iterable[tuple[Outcome | None, float]]) -> Totals:
-    """The sums of (verdict, inclusion probability) pairs; a verdict None is a failed evaluation. Probabilities are above 0."""
+def totals(
+    results: Iterable[tuple[Outcome | None, float]], conversations: Iterable[str | None] = repeat(None)
+) -> Totals:
+    """The sums of (verdict, inclusion probability) pairs; a verdict None is a failed evaluation. Probabilities are above 0.
+
+    `conversations` names the conversation of each, None for an invocation that is its own.
+    """
     counts = dict.fromkeys(Outcome, 0)
     weights = dict.fromkeys(Outcome, 0.0)
     squared = 0.0
-    for outcome, probability in results:
+    clusters: dict[object, list[float]] = {}
+    for number, ((outcome, probability), conversation) in enumerate(zip(results, conversations, strict=False)):
         kind, weight = outcome or Outcome.UNJUDGEABLE, 1.0 / probability
         counts[kind] += 1
         weights[kind] += weight
-        squared += weight * weight if kind in (Outcome.PASS, Outcome.FAIL) else 0.0
+        if kind in (Outcome.PASS, Outcome.FAIL):
+            squared += weight * weight
+            cluster = clusters.setdefault(number if conversation is None else conversation, [0.0, 0.0])
+            cluster[0] += weight
+            cluster[1] += weight if kind is Outcome.PASS else 0.0
     return Totals(
         passed=counts[Outcome.PASS],
         failed=counts[Outcome.FAIL],
@@ -60,24 +73,30 @@ def totals(results: Iterable[tuple[Outcome | None, float]]) -> Totals:
         failed_weight=weights[Outcome.FAIL],
         unscored_weight=weights[Outcome.UNJUDGEABLE],
         squared_weight=squared,
+        clusters=len(clusters),
+        heaviest=max((w for w, _ in clusters.values()), default=0.0),
+        cluster_squared=math.fsum(w * w for w, _ in clusters.values()),
+        cluster_cross=math.fsum(w * p for w, p in clusters.values()),
+        cluster_passed_squared=math.fsum(p * p for _, p in clusters.values()),
     )
 
 
-def estimate(sums: Totals, max_unscored: float = 0.2) -> Estimate | None:
-    """The pass rate of the sums: Hájek's mean, with Wilson's interval on Kish's effective sample size.
+def estimate(sums: Totals, max_unscored: float = 0.2, *, exact: bool = False) -> Estimate | None:
+    """The pass rate of the sums: Hájek's mean, with the interval that fits how the sample was drawn (see `bounds`).
 
-    None when nothing passed, failed or was left unscored: no estimate is not an estimate of 0.
+    `exact` asks for an interval that is never below its confidence. None when nothing passed, failed or was left unscored: no estimate is not an estimate of 0.
     """
     scored = sums.passed_weight + sums.failed_weight
     everything = scored + sums.unscored_weight
     if sums.passed + sums.failed + sums.unscored == 0:
         return None
     judged = sums.passed + sums.failed
-    rate = lower = upper = None
+    rate = lower = upper = method = None
     size = effective_sample_size(scored, sums.squared_weight)
     if judged:
         rate = sums.passed_weight / scored
-        lower, upper = wilson_interval(rate, size, CONFIDENCE)
+        found = bounds(sums, CONFIDENCE, exact=exact)
+        lower, upper, method = min(found.lower, rate), max(found.upper, rate), found.method
     return Estimate(
         rate=rate,
         lower=lower,
@@ -88,4 +107,5 @@ def estimate(sums: Totals, max_unscored: float = 0.2) -> Estimate | None:
         worst=sums.passed_weight / everything,
         best=(sums.passed_weight + sums.unscored_weight) / everything,
         reliable=judged > 0 and sums.unscored_weight / everything <= max_unscored + _ROUNDING,
+        method=method,
     )

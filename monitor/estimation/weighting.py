@@ -58,3 +58,10 @@ def stratified_rate(strata: Sequence[Stratum]) -> tuple[float, float]:
             left_out = 1.0 - stratum.drawn / stratum.size
             variance += share**2 * left_out * passed * (1.0 - passed) / (stratum.drawn - 1)
     return rate, math.sqrt(variance)
+
+
+def cluster_robust_error(clusters: Sequence[Sequence[float]]) -> float:
+    """Standard error of the plain mean when values of one cluster (turns of a conversation) hang together (Miller 2024)."""
+    n = sum(len(cluster) for cluster in clusters)
+    mean = math.fsum(value for cluster in clusters for value in cluster) / n
+    return math.sqrt(math.fsum(math.fsum(value - mean for value in cluster) ** 2 for cluster in clusters)) / n

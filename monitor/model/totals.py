@@ -12,6 +12,10 @@ class Totals:
     `unscored` are verdicts `unjudgeable` and failed evaluations: no part of the pass rate, but of its worst and best case.
     `not_applicable` is counted and has no weight: it leaves the denominator. `squared_weight` is the sum of squared weights
     over passed and failed (for Kish's effective sample size).
+
+    The clusters are conversations, an invocation without one being its own: how many have passed or failed, the weight of the heaviest, and with
+    W the weight of a cluster's passed and failed and P that of its passed the sums of W^2, W P and P^2 (for cluster-robust errors).
+    A conversation that lies in two summands counts as two; a store's windows do not split any.
     """
 
     passed: int = 0
@@ -22,6 +26,11 @@ class Totals:
     failed_weight: float = 0.0
     unscored_weight: float = 0.0
     squared_weight: float = 0.0
+    clusters: int = 0
+    heaviest: float = 0.0
+    cluster_squared: float = 0.0
+    cluster_cross: float = 0.0
+    cluster_passed_squared: float = 0.0
 
     def __add__(self, other: Totals) -> Totals:
         return Totals(
@@ -33,6 +42,11 @@ class Totals:
             self.failed_weight + other.failed_weight,
             self.unscored_weight + other.unscored_weight,
             self.squared_weight + other.squared_weight,
+            self.clusters + other.clusters,
+            max(self.heaviest, other.heaviest),
+            self.cluster_squared + other.cluster_squared,
+            self.cluster_cross + other.cluster_cross,
+            self.cluster_passed_squared + other.cluster_passed_squared,
         )
 
 

@@ -21,10 +21,14 @@ class WatchedRubric:
 
 @dataclass(frozen=True, slots=True)
 class WatchedMonitor:
-    """A monitor: its rubrics, the windows of its pass rates (seconds), the unscored share it puts up with, and its labels."""
+    """A monitor: its rubrics, the windows of its pass rates (seconds), the unscored share it puts up with, and its labels.
+
+    `exact` asks for intervals that are never below their confidence.
+    """
 
     name: str
     rubrics: tuple[WatchedRubric, ...]
     windows: tuple[float, ...] = (3600.0, 86400.0, 604800.0)
     max_unscored: float = 0.2
     labels: Mapping[str, str] = field(default_factory=dict)
+    exact: bool = False

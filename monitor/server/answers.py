@@ -90,6 +90,7 @@ def pass_rate_json(rate: PassRate) -> Mapping[str, Any]:
         "rate": found.rate,
         "lower": found.lower,
         "upper": found.upper,
+        "interval": found.method.value if found.method else None,
         "worst": found.worst,
         "best": found.best,
         "effective_samples": found.effective_samples,

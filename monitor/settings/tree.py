@@ -217,6 +217,7 @@ class MonitorSettings(Section):
     sample: Sample = Sample()
     schedule: Schedule = Schedule(every="1m")
     windows: tuple[Duration, ...] = (3600.0, DAY, 7 * DAY)
+    interval: Literal["auto", "exact"] = "auto"  # exact: bounds that are never below 95 %, and wider
     regression: Regression = Regression()
     budget: Budget = Budget()
     max_unscored: float = Field(0.2, ge=0, le=1)

@@ -8,8 +8,10 @@ from typing import Any
 
 import pytest
 
+from monitor.estimation.passrate import totals
 from monitor.model.run import Evaluation, RunPlan
 from monitor.model.tallies import LABELS, TallyName
+from monitor.model.totals import Totals
 from monitor.model.verdict import NotSelected, Outcome
 from monitor.store.protocol import Store
 from tests.contracts.store_material import (
@@ -170,6 +172,22 @@ class FiguresContract:
         store.execute_run(request(tick=T0 + 99), take_all)
         (group,) = store.window_figures("m", [T0], T0 + 50).eligible
         assert group.count == 4 * (len(NotSelected) - 2) + 1
+
+    def test_conversations_are_summed_as_one(self, store: Store) -> None:
+        """The sums over conversations are those of the single verdicts, and a window's start does not split a conversation."""
+        words = ["pass", "fail", "pass", "na", "pass", "fail", "pass", "un"]
+        named = [
+            invocation(f"{n}", user_input=word, ended_at=int((T0 + n) * 1e9), conversation_id=[None, "c1", "c2"][n % 3])
+            for n, word in enumerate(words)
+        ]
+        judge_by_name(store, draw_and_claim(store, *named))
+        starts = [T0, T0 + 2]
+        for window, group in enumerate(store.window_figures("m", starts, T0 + 30).totals):
+            inside = list(store.judged("m", starts[window], T0 + 30))
+            results = [(Outcome(row.outcome), row.inclusion_probability) for row in inside]
+            wanted = totals(results, [row.conversation_id for row in inside])
+            for name in Totals.__dataclass_fields__:
+                assert getattr(group.totals, name) == pytest.approx(getattr(wanted, name)), name
 
     def test_windows_add_up_whatever_their_number(self, store: Store) -> None:
         """Totals of nested windows equal those of each asked alone."""

@@ -161,7 +161,10 @@ async def test_monitors(served: Served) -> None:
     day = rates["1d"]
     assert (day["rubric"], day["agent"], day["agent_version"]) == ("booking", "restaurant-bot", "1.4")
     assert (day["rate"], day["upper"], day["judged"], day["reliable"]) == (1.0, 1.0, 2, True)
-    assert day["lower"] == pytest.approx(0.342, abs=0.001)  # Wilson, 2 of 2
+    assert (day["interval"], day["lower"]) == (
+        "betting",
+        pytest.approx(0.025),
+    )  # two turns of one conversation: one draw
 
 
 async def test_collectors_judges_and_regressions(served: Served) -> None:

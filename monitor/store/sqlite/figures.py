@@ -12,6 +12,36 @@ from monitor.model.totals import GroupEligible, GroupTotals, Totals, WindowFigur
 _Group = tuple[str, str, str, str, str]
 """rubric, rubric version, agent, agent version, environment."""
 
+_WEIGHTS = """
+    SELECT v.rubric, v.rubric_version, p.agent, coalesce(p.agent_version, '') AS agent_version,
+           coalesce(p.environment, '') AS environment, i.conversation_id, v.verdict = 'pass' AS passed,
+           v.verdict = 'fail' AS failed, v.verdict = 'not_applicable' AS not_applicable, v.verdict = 'unjudgeable' AS unjudgeable,
+           1 / v.inclusion_probability AS weight
+    FROM verdicts v JOIN invocations i ON i.n = v.invocation JOIN profiles p ON p.n = i.profile
+    WHERE v.monitor = ? AND v.window_at >= ? AND v.window_at < ? AND v.counted = 1
+"""
+_LONE_TOTALS = f"""
+    SELECT rubric, rubric_version, agent, agent_version, environment, sum(passed), sum(failed), sum(not_applicable),
+           sum(unjudgeable), total(passed * weight), total(failed * weight), total(unjudgeable * weight),
+           total((passed + failed) * weight * weight), sum(passed + failed), max((passed + failed) * weight),
+           total((passed + failed) * weight * weight), total(passed * weight * weight), total(passed * weight * weight)
+    FROM ({_WEIGHTS} AND i.conversation_id IS NULL) GROUP BY 1, 2, 3, 4, 5
+"""  # noqa: S608
+"""Sums over invocations that belong to no conversation, in the order of the fields of `Totals`."""
+
+_CONVERSATION_TOTALS = f"""
+    SELECT rubric, rubric_version, agent, agent_version, environment, sum(passed), sum(failed), sum(not_applicable),
+           sum(unjudgeable), total(p), total(w - p), total(u), total(squared), sum(w > 0), max(w), total(w * w), total(w * p),
+           total(p * p)
+    FROM (SELECT rubric, rubric_version, agent, agent_version, environment, sum(passed) AS passed, sum(failed) AS failed,
+                 sum(not_applicable) AS not_applicable, sum(unjudgeable) AS unjudgeable, total(passed * weight) AS p,
+                 total((passed + failed) * weight) AS w, total(unjudgeable * weight) AS u,
+                 total((passed + failed) * weight * weight) AS squared
+          FROM ({_WEIGHTS} AND i.conversation_id IS NOT NULL) GROUP BY 1, 2, 3, 4, 5, conversation_id)
+    GROUP BY 1, 2, 3, 4, 5
+"""  # noqa: S608
+"""The same over conversations."""
+
 _LABELS = "p.agent, coalesce(p.agent_version, ''), coalesce(p.environment, '')"
 
 
@@ -43,7 +73,10 @@ def unscored(connection: sqlite3.Connection, monitor: str, since: float, until: 
 
 
 def window_figures(connection: sqlite3.Connection, monitor: str, since: Sequence[float], until: float) -> WindowFigures:
-    """See `Store.window_figures`. The windows overlap, so each band between two starts is summed once and added to all that contain it."""
+    """See `Store.window_figures`. The windows overlap, so each band between two starts is summed once and added to all that contain it.
+
+    Conversations are summed for each window as a whole: one that lies on both sides of a start is one there.
+    """
     totals: dict[tuple[int, _Group], Totals] = {}
     eligible: dict[tuple[int, tuple[str, str, str]], float] = {}
     for start, end, windows in _bands(since, until):
@@ -53,6 +86,10 @@ def window_figures(connection: sqlite3.Connection, monitor: str, since: Sequence
         for labels, count in _band_eligible(connection, monitor, start, end):
             for window in windows:
                 eligible[window, labels] = eligible.get((window, labels), 0.0) + count
+    for start in sorted({start for start in since if start < until}):
+        for group, part in _totals(connection, _CONVERSATION_TOTALS, monitor, start, until):
+            for window in (window for window, begin in enumerate(since) if begin == start):
+                totals[window, group] = totals.get((window, group), Totals()) + part
     return WindowFigures(
         tuple(GroupTotals(window, *group, part) for (window, group), part in sorted(totals.items(), key=_first)),
         tuple(
@@ -75,20 +112,7 @@ def _bands(since: Sequence[float], until: float) -> Iterator[tuple[float, float,
 def _band_totals(
     connection: sqlite3.Connection, monitor: str, start: float, end: float
 ) -> Iterator[tuple[_Group, Totals]]:
-    scored = connection.execute(
-        f"""SELECT v.rubric, v.rubric_version, {_LABELS},
-                   sum(v.verdict = 'pass'), sum(v.verdict = 'fail'), sum(v.verdict = 'not_applicable'),
-                   sum(v.verdict = 'unjudgeable'), total(iif(v.verdict = 'pass', 1 / v.inclusion_probability, 0)),
-                   total(iif(v.verdict = 'fail', 1 / v.inclusion_probability, 0)),
-                   total(iif(v.verdict = 'unjudgeable', 1 / v.inclusion_probability, 0)),
-                   total(iif(v.verdict IN ('pass', 'fail'), 1 / (v.inclusion_probability * v.inclusion_probability), 0))
-            FROM verdicts v JOIN invocations i ON i.n = v.invocation JOIN profiles p ON p.n = i.profile
-            WHERE v.monitor = ? AND v.window_at >= ? AND v.window_at < ? AND v.counted = 1 GROUP BY 1, 2, 3, 4, 5""",  # noqa: S608
-        (monitor, start, end),
-    )
-    for *group, passed, failed, not_applicable, unjudgeable, p_weight, f_weight, u_weight, squared in scored:
-        totals = Totals(passed, failed, not_applicable, unjudgeable, p_weight, f_weight, u_weight, squared)
-        yield _group(group), totals
+    yield from _totals(connection, _LONE_TOTALS, monitor, start, end)
     errors = connection.execute(
         f"""SELECT e.rubric, e.rubric_version, {_LABELS}, count(*), total(1 / e.inclusion_probability)
             FROM evaluations e JOIN invocations i ON i.n = e.invocation JOIN profiles p ON p.n = i.profile
@@ -99,6 +123,13 @@ def _band_totals(
     )
     for *group, count, weight in errors:
         yield _group(group), Totals(unscored=count, unscored_weight=weight)
+
+
+def _totals(
+    connection: sqlite3.Connection, query: str, monitor: str, start: float, end: float
+) -> Iterator[tuple[_Group, Totals]]:
+    for row in connection.execute(query, (monitor, start, end)):
+        yield _group(row[:5]), Totals(*row[5:])
 
 
 def _group(values: Iterable[str]) -> _Group:
