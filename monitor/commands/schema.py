@@ -31,6 +31,11 @@ def schema(what: str | None = None) -> dict[str, Any]:
     configuration, rubrics = _configuration(), rubric_schema()
     if what is not None:
         return {"configuration": configuration, "rubrics": rubrics}[what]
+    # With an identifier of its own each resolves its `#/$defs/…` within itself.
+    configuration, rubrics = (
+        {"$id": "urn:rubricd:configuration", **configuration},
+        {"$id": "urn:rubricd:rubrics", **rubrics},
+    )
     return {
         "$schema": "https://json-schema.org/draft/2020-12/schema",
         "title": "rubricd",

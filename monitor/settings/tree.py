@@ -208,12 +208,19 @@ class Budget(Section):
     usd_per_day: float | None = Field(None, gt=0)
 
 
+def _or_names(schema: dict[str, Any]) -> None:
+    """In JSON Schema: rubrics may be written as a plain list of names, too."""
+    by_name = dict(schema)
+    schema.clear()
+    schema["anyOf"] = [by_name, {"type": "array", "items": {"type": "string"}, "minItems": 1, "uniqueItems": True}]
+
+
 class MonitorSettings(Section):
     """Which invocations are judged by which rubrics, when, and how many of them."""
 
     select: Select = Select()
     level: Literal["invocation", "conversation"] = "invocation"
-    rubrics: dict[str, MonitorRubric] = Field(min_length=1)
+    rubrics: dict[str, MonitorRubric] = Field(min_length=1, json_schema_extra=_or_names)
     sample: Sample = Sample()
     schedule: Schedule = Schedule(every="1m")
     windows: tuple[Duration, ...] = (3600.0, DAY, 7 * DAY)
