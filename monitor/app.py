@@ -227,8 +227,16 @@ class App:
         ]
 
     # -- stop --------------------------------------------------------------------------------------------------------
-    async def stop(self) -> None:
-        """Drain: take nothing more, end or release evaluations, write what is queued, close. Never raises."""
+    def hurry(self) -> None:
+        """Wait for no scraper at the end of a drain."""
+        if self._phase is Phase.DRAINING and hasattr(self, "server"):
+            self.server.scrapes.hurry()
+
+    async def stop(self, last_scrape: bool = False) -> None:
+        """Drain: take nothing more, end or release evaluations, write what is queued, close. Never raises.
+
+        With `last_scrape` the page of metrics stays until whoever scrapes it regularly has read the last figures (`server.final_scrape`).
+        """
         if self._phase is Phase.DRAINING:
             return
         was_ready = self._phase is Phase.READY
@@ -243,6 +251,10 @@ class App:
             await self._quietly(self.judges.close)
             if self.exporter is not None:
                 await self._quietly(partial(asyncio.to_thread, self.exporter.close, 5.0))
+            if last_scrape:
+                await self._quietly(
+                    partial(self.server.scrapes.one_more, self.configuration.settings.server.final_scrape)
+                )
             await self._quietly(partial(asyncio.to_thread, self.lease.release))
         for part in reversed(self._parts):
             await self._quietly(part)
@@ -266,12 +278,19 @@ async def run_daemon(file: Path, environment: Mapping[str, str]) -> None:
     configuration = reread()
     configure_logging(configuration.settings.logging.level, configuration.settings.logging.format)
     app = App(configuration, SystemClock(), reread)
-    stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
+    stopping: asyncio.Future[bool] = loop.create_future()  # whether to wait for a last scrape
+
+    def stop(last_scrape: bool) -> None:
+        if stopping.done():
+            app.hurry()  # asked twice
+        else:
+            stopping.set_result(last_scrape)
+
+    loop.add_signal_handler(signal.SIGTERM, stop, True)
+    loop.add_signal_handler(signal.SIGINT, stop, False)
     await app.start()
     loop.add_signal_handler(signal.SIGHUP, app.reloader.request)
-    await stopping.wait()
+    last_scrape = await stopping
     LOG.info("draining")
-    await app.stop()
+    await app.stop(last_scrape)

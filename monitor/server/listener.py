@@ -25,6 +25,7 @@ from monitor.server.endpoints import ENDPOINTS, Endpoint
 from monitor.server.handlers import Answer, Asked, Handlers
 from monitor.server.parameters import read_query
 from monitor.server.problems import Refused, problem
+from monitor.server.scrapes import Scrapes
 from monitor.settings.tree import Server
 from monitor.store.protocol import InvalidCursor, StoreUnwritable
 
@@ -63,6 +64,7 @@ class ApiServer:
     def __init__(self, context: ServerContext) -> None:
         self._context = context
         self._handlers = Handlers(context, self._probe, self._read)
+        self.scrapes = Scrapes(context.clock)
         self._runner: web.AppRunner | None = None
         self._gate: Gate | None = None
         self._read_pool: ThreadPoolExecutor | None = None
@@ -137,7 +139,10 @@ class ApiServer:
             if endpoint.later:
                 raise Refused(HTTPStatus.NOT_IMPLEMENTED, f"{endpoint.path} is promised for a later version")
             query = read_query(endpoint.parameters, list(request.query.items()), self._context.clock.now())
+            asked_at = self._context.clock.monotonic()
             answer = await self._handlers.table[endpoint.name](Asked(request.match_info, query, request.headers))
+            if endpoint.name == "metrics":
+                self.scrapes.seen(request.remote, request.headers, asked_at)
             return web.Response(
                 status=answer.status.value,
                 body=answer.body,

@@ -297,6 +297,9 @@ class Server(Section):
 
     endpoint: str = "localhost:8464"
     external_url: str | None = None
+    final_scrape: Duration = (
+        30.0  # how long a drain waits at most for a scraper that comes regularly to read the last figures
+    )
     tls: ServerTls | None = None
     auth: ServerAuth | None = None
 
