@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Protocol
 
 from monitor.exporters.rules.promql import Selectors, one_of, seconds
-from monitor.exporters.rules.rule import Recording
+from monitor.exporters.rules.rule import Recording, RuleGroup
 
 LEVEL = ("monitor", "rubric", "agent", "environment")
 """What a pass rate is about on alerts; versions are added up."""
@@ -69,11 +70,20 @@ class Recorded:
         self.used.update(dict.fromkeys((window, part) for part in parts))
         return self.selectors.of(_name(count, window), **labels)
 
-    def recordings(self) -> tuple[Recording, ...]:
-        """The rules for what was given out, windows from short to long, numerator and denominator before their ratio."""
-        order = list(Count)
-        wanted = sorted(self.used, key=lambda pair: (pair[0], order.index(pair[1])))
-        return tuple(Recording(_name(count, window), self._expression(count, window)) for window, count in wanted)
+    def recordings(self) -> tuple[RuleGroup, ...]:
+        """A group for each window that was given out, from short to long, numerator and denominator before their ratio.
+
+        Small groups: some rulers take no more than twenty rules in one.
+        """
+        windows = sorted({window for window, _ in self.used})
+        return tuple(
+            RuleGroup(f"rubricd-verdicts-{seconds(window)}", tuple(self._window(window))) for window in windows
+        )
+
+    def _window(self, window: float) -> Iterator[Recording]:
+        for count in Count:
+            if (window, count) in self.used:
+                yield Recording(_name(count, window), self._expression(count, window))
 
     def _expression(self, count: Count, window: float) -> str:
         if count is not Count.FAIL_RATIO:

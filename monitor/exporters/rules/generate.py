@@ -1,4 +1,4 @@
-"""The rules of a configuration: one group of recordings, one of alerts for each monitor, one for the daemon itself. Pure."""
+"""The rules of a configuration: a group of recordings for each window, one of alerts for each monitor, one for the daemon itself. Pure."""
 
 from __future__ import annotations
 
@@ -19,9 +19,7 @@ def rule_groups(source: RuleSource) -> tuple[RuleGroup, ...]:
     selectors = Selectors(source.match)
     counts = Recorded(selectors)
     alerts = _alert_groups(source, selectors, counts)
-    recordings = counts.recordings()
-    groups = (RuleGroup("rubricd-recordings", recordings), *alerts) if recordings else alerts
-    return tuple(group for group in groups if group.rules)
+    return (*counts.recordings(), *alerts)
 
 
 def alert_rules(source: RuleSource) -> tuple[RuleGroup, ...]:

@@ -41,9 +41,9 @@ def _rules(group: RuleGroup, datasource: str) -> Iterator[dict[str, Any]]:
     seen: dict[str, int] = {}
     for alert in group.rules:
         if isinstance(alert, Alert):
-            place = f"{group.name}: {alert.name.value}"
+            place = f"{alert.name.value} ({group.name})"
             seen[place] = seen.get(place, 0) + 1
-            title = place if seen[place] == 1 else f"{place} ({seen[place]})"
+            title = place if seen[place] == 1 else f"{place} {seen[place]}"
             yield _rule(alert, title, datasource)
 
 
