@@ -131,6 +131,17 @@ class ErasingContract:
         assert spans[1] is not None
         assert store.drop_unwanted_content() == 0
 
+    def test_a_replay_does_not_bring_back_what_was_dropped(self, store: Store) -> None:
+        """A settlement that is stored again after a crash leaves erased content and spans erased."""
+        told = settlement(invocation(), monitors=())
+        store.save_traces([told])
+        assert store.drop_unwanted_content() == 1
+        store.save_traces([told])
+        assert said(store, "a") is None
+        trace = store.trace(told.trace_id)
+        assert trace is not None
+        assert trace.spans is None
+
     def test_unwanted_content_goes_in_bounded_steps(self, store: Store) -> None:
         """At most `limit` a call, until there is none."""
         store.save_traces([settlement(invocation(str(n)), monitors=()) for n in range(5)])
@@ -176,6 +187,7 @@ class ErasingContract:
         store.save_traces(
             [settlement(invocation("waiting")), settlement(invocation("young"), settled_at=T0 + 100 * DAY)]
         )
+        store.fail_run(request(tick=T0 + 90), "broken")
         store.remember_rubric("aaaaaaaaaaaa", {"name": "booking"}, T0)
         before = figures(store, TallyName.VERDICTS) | figures(store, TallyName.INVOCATIONS)
         store.expire(T0 + 181 * DAY, 14 * DAY, 180 * DAY, None)
@@ -184,7 +196,10 @@ class ErasingContract:
         assert store.trace(invocation("old0").trace_id) is None
         assert store.decisions(invocation("old0").trace_id) == []
         assert store.oldest_waiting("m") == T0 + 100 * DAY
-        assert [run["tick"][-9:] for run in store.list_runs(Query()).items] == ["2.000000Z"]
+        assert [run["outcome"] for run in store.list_runs(Query()).items] == ["failed", "done"]
+        newest = store.last_run("m", completed=True)
+        assert newest is not None
+        assert newest.tick == T0 + 62
         assert store.rubric_definition("aaaaaaaaaaaa") is not None
         assert figures(store, TallyName.VERDICTS) | figures(store, TallyName.INVOCATIONS) == before
 

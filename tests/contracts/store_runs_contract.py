@@ -268,6 +268,17 @@ class RunsContract:
         store.execute_run(request("m"), leave_all(NotSelected.SAMPLED_OUT))
         assert store.drop_unwanted_content() == 2
 
+    def test_what_was_tried_is_taken_up(self, store: Store) -> None:
+        """A postponed evaluation and an expired claim are no reason to give an invocation up; one released in a drain is."""
+        store.save_traces([settlement(invocation(str(n))) for n in range(4)])
+        store.execute_run(request(), take_all)
+        postponed, expired, released = store.claim_evaluations(3, T0 + 61, 60)
+        store.postpone_evaluation(postponed, T0 + 9_000)
+        store.release_evaluations([released])
+        assert store.cut_run("m", T0 + 60, halve, T0 + 8_000) == 2
+        left = {item["invocation_id"] for item in store.list_evaluations(Query()).items}
+        assert left == {postponed.invocation.id, expired.invocation.id}
+
     def test_a_cut_run_gives_up_what_nobody_began(self, store: Store) -> None:
         """Unclaimed invocations of the run become over_budget; the others keep all their evaluations with the new probability."""
         store.save_traces([settlement(invocation(str(n))) for n in range(6)])

@@ -88,6 +88,12 @@ def test_no_hour_costs_more_than_twice_the_limit() -> None:
     assert max(sum(drawn[start : start + 1440]) for start in range(len(drawn) - 1440)) <= 25 * 60
 
 
+def test_rounding_costs_no_draw() -> None:
+    """49 an hour on a schedule of an hour / 49 is 1 a run, though 49 * (1 / 49) is below 1 in floating point."""
+    assert 49 * (1 / 49) < 1
+    assert Allowance(49, 1 / 49).cap == 1
+
+
 def test_less_than_one_an_hour_saves_up() -> None:
     """max_per_hour: 0.1 draws one invocation in ten hours."""
     carry, drawn = 0.0, 0

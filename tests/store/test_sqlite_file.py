@@ -17,6 +17,7 @@ from monitor.store.protocol import StoreTooNew, StoreUnwritable
 from monitor.store.sqlite import SqliteStore
 from monitor.store.sqlite.connections import open_for_writing
 from monitor.store.sqlite.migrations import MIGRATIONS
+from monitor.store.sqlite.space import give_back
 from tests.contracts.store_material import SECRET, T0, draw_and_claim, invocation, settlement, verdict_of
 
 ROOT = Path(__file__).parents[2]
@@ -205,6 +206,16 @@ def test_the_file_shrinks_after_the_retention(tmp_path: Path) -> None:
     store.close()
     assert before > 3_000_000
     assert after < before / 5
+
+
+def test_free_pages_are_given_back_by_the_thousand(tmp_path: Path) -> None:
+    """One step gives back all of a thousand pages, not one: retention would else take minutes."""
+    store = SqliteStore(tmp_path)
+    store.save_traces([settlement(invocation(), spans=os.urandom(4_000_000))])
+    store.forget(trace_id=invocation().trace_id)
+    assert store._writer.call(lambda c: c.execute("PRAGMA freelist_count").fetchone()[0]) > 900
+    assert store._writer.outside(give_back) == 0
+    store.close()
 
 
 def test_a_reader_sees_one_moment(tmp_path: Path) -> None:
