@@ -7,8 +7,9 @@ import logging
 import threading
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from collectors.collector import Collector
+from collectors.collector import Collector, Polls
 from monitor.clock import Clock
 from monitor.exporters.lease import ExportLease
 from monitor.intake.settler import Settler
@@ -21,7 +22,7 @@ LOG = logging.getLogger(__name__)
 
 SETTLE_SECONDS = 0.2
 FIGURES_SECONDS = 2.0
-RETENTION_SECONDS = 60.0
+RETENTION_SECONDS = 30.0
 _CONTENT_AT_ONCE = 1000
 
 
@@ -103,6 +104,8 @@ class Upkeep:
         self.pending = {count.monitor: count.count for count in counts}
         for collector in kept.collectors():
             kept.telemetry.collector_up.labels(collector.name).set(0 if collector.problem else 1)
+            if isinstance(collector, Polls):
+                kept.telemetry.poll_lag.labels(collector.name).set(collector.lag_seconds)
         for name, judge in kept.judges.current.items():
             remaining = judge.budget.remaining_ratio(now)
             if remaining is not None:
@@ -115,7 +118,12 @@ class Upkeep:
         settings = kept.settings()
         retention = settings.storage.retention
         if settings.privacy.store_content is not StoreContent.ALL:
-            while await asyncio.to_thread(kept.store.drop_unwanted_content, _CONTENT_AT_ONCE) >= _CONTENT_AT_ONCE:
+            drop = partial(
+                kept.store.drop_unwanted_content,
+                _CONTENT_AT_ONCE,
+                judged_too=settings.privacy.store_content is StoreContent.NONE,
+            )
+            while await asyncio.to_thread(drop) >= _CONTENT_AT_ONCE:
                 pass
         await asyncio.to_thread(
             kept.store.expire, kept.clock.now(), retention.content, retention.verdicts, retention.size

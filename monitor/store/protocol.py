@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
+from monitor.model.evidence import CriterionScores, LoggedVerdict, RegressionState, SeriesKey
 from monitor.model.invocation import Invocation
 from monitor.model.run import (
     Candidate,
@@ -188,6 +189,35 @@ class Store(Protocol):
         """
         ...
 
+    # -- regressions ---------------------------------------------------------------------------------------------------
+    def verdict_log(self, after: int, limit: int) -> Sequence[LoggedVerdict]:
+        """First verdicts, pass or fail, with a number above `after`, in the order in which they were stored. Each (invocation, monitor, rubric
+        version) is in it once at most, whatever is judged again, replayed or restarted; it stays until its verdict's retention is over.
+        """
+        ...
+
+    def criterion_scores(
+        self, series: SeriesKey, rubric_version: str, since: float, until: float, limit: int = 2000
+    ) -> Sequence[CriterionScores]:
+        """The scores of single criteria of a series' counted verdicts of invocations that ended in [since, until), newest first."""
+        ...
+
+    def regression_state(self) -> RegressionState:
+        """What regression detection has kept; cursor 0 and nothing else at first."""
+        ...
+
+    def save_regression_state(
+        self, read_from: int, state: RegressionState, alarms: Mapping[str, Mapping[str, Any]]
+    ) -> bool:
+        """Keep the cursor, what was counted of monitors, those series and those alarms (JSON with `opened_at`, by id), together. Other series and
+        alarms stay. False, and nothing is kept, when the cursor is no longer `read_from`: somebody else has read on.
+        """
+        ...
+
+    def regressions(self, limit: int = 1000) -> Sequence[Mapping[str, Any]]:
+        """Alarms as they were saved, newest first."""
+        ...
+
     # -- listings ------------------------------------------------------------------------------------------------------
     def list_invocations(self, query: Query) -> Page:
         """Invocations as JSON (contract section 3), newest first."""
@@ -216,8 +246,10 @@ class Store(Protocol):
         """
         ...
 
-    def drop_unwanted_content(self, limit: int = 1000) -> int:
-        """Erase content of invocations that every monitor has considered and none has drawn (`store_content: selected`)."""
+    def drop_unwanted_content(self, limit: int = 1000, *, judged_too: bool = False) -> int:
+        """Erase content of invocations that every monitor has considered and none has drawn (`store_content: selected`); with `judged_too`
+        also of those whose evaluations have all ended (`store_content: none`). Returns how many it touched, `limit` at most.
+        """
         ...
 
     def expire(self, now: float, content_seconds: float, verdict_seconds: float, max_bytes: int | None) -> None:

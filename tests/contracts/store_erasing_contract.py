@@ -12,8 +12,10 @@ from monitor.model.tallies import TallyName
 from monitor.model.verdict import NotSelected
 from monitor.store.protocol import Store
 from tests.contracts.store_material import (
+    BOOKING,
     SECRET,
     T0,
+    TONE,
     draw_and_claim,
     figures,
     invocation,
@@ -130,6 +132,21 @@ class ErasingContract:
         assert spans[0] is None
         assert spans[1] is not None
         assert store.drop_unwanted_content() == 0
+
+    def test_judged_content_goes_once_every_evaluation_has_ended(self, store: Store) -> None:
+        """Where nothing is to be kept, content stays until the last evaluation has ended, and then goes with its explanations."""
+        store.save_traces([settlement(invocation())])
+        store.execute_run(request(rubrics=(BOOKING, TONE)), take_all)
+        first, second = store.claim_evaluations(10, T0 + 61, 60)
+        store.finish_evaluations([(first, verdict_of(first))])
+        assert store.drop_unwanted_content(judged_too=True) == 0
+        assert said(store, "a") == SECRET
+        store.finish_evaluations([(second, verdict_of(second))])
+        assert store.drop_unwanted_content() == 0
+        assert store.drop_unwanted_content(judged_too=True) == 1
+        assert said(store, "a") is None
+        assert {item["explanation"] for item in store.list_verdicts(Query()).items} <= {"", None}
+        assert len(store.list_verdicts(Query()).items) == 2
 
     def test_a_replay_does_not_bring_back_what_was_dropped(self, store: Store) -> None:
         """A settlement that is stored again after a crash leaves erased content and spans erased."""

@@ -52,13 +52,14 @@ def forget(connection: sqlite3.Connection, *, trace_id: str | None, conversation
     return len(invocations)
 
 
-def drop_unwanted(connection: sqlite3.Connection, limit: int) -> int:
+_JUDGED = """SELECT n FROM invocations WHERE has_content = 1 AND unconsidered = 0 AND NOT EXISTS (
+    SELECT 1 FROM evaluations e WHERE e.invocation = invocations.n AND e.state = 'pending') LIMIT ?"""
+
+
+def drop_unwanted(connection: sqlite3.Connection, limit: int, judged_too: bool) -> int:
     """See `Store.drop_unwanted_content`. Raw spans go when no invocation of their trace has content left."""
-    invocations = _rows(
-        connection,
-        "SELECT n FROM invocations WHERE has_content = 1 AND unconsidered = 0 AND drawn = 0 LIMIT ?",
-        limit,
-    )
+    undrawn = "SELECT n FROM invocations WHERE has_content = 1 AND unconsidered = 0 AND drawn = 0 LIMIT ?"
+    invocations = _rows(connection, _JUDGED if judged_too else undrawn, limit)
     erase_content(connection, invocations)
     _erase_spans_without_content(connection, invocations)
     return len(invocations)
@@ -110,6 +111,9 @@ def expire_rows(connection: sqlite3.Connection, before: float, limit: int) -> in
             withdraw(connection, row, settled_at)
     rows = [(row,) for row, _, _ in found]
     erase_content(connection, [row for (row,) in rows])
+    connection.executemany(
+        "DELETE FROM verdict_log WHERE evaluation IN (SELECT n FROM evaluations WHERE invocation = ?)", rows
+    )
     connection.executemany(
         "DELETE FROM verdicts WHERE evaluation IN (SELECT n FROM evaluations WHERE invocation = ?)", rows
     )

@@ -114,6 +114,21 @@ MIGRATIONS = (
     CREATE TABLE verdict_content (evaluation INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT;
     CREATE TABLE trace_spans (trace INTEGER PRIMARY KEY, body BLOB NOT NULL) STRICT;
     """,
+    """
+    -- First verdicts, pass or fail, in the order in which they were stored: what regression detection reads once.
+    CREATE TABLE verdict_log (
+        seq INTEGER PRIMARY KEY AUTOINCREMENT, evaluation INTEGER NOT NULL UNIQUE, verdict TEXT NOT NULL
+    ) STRICT;
+    INSERT INTO verdict_log (evaluation, verdict)
+        SELECT evaluation, first_verdict FROM verdicts WHERE first_verdict IN ('pass', 'fail') AND counted = 1
+        ORDER BY judged_at, evaluation;
+    CREATE TABLE regression_series (
+        monitor TEXT NOT NULL, rubric TEXT NOT NULL, agent TEXT NOT NULL, environment TEXT NOT NULL, body TEXT NOT NULL,
+        PRIMARY KEY (monitor, rubric, agent, environment)
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE regressions (id TEXT PRIMARY KEY, opened_at REAL NOT NULL, body TEXT NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE INDEX regressions_by_opening ON regressions (opened_at, id);
+    """,
 )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from monitor.model.evidence import CriterionScores, LoggedVerdict, RegressionState, SeriesKey
 from monitor.model.invocation import Invocation
 from monitor.model.run import (
     Candidate,
@@ -37,6 +38,7 @@ from monitor.store.sqlite import (
     runs,
     small_tables,
     traces,
+    verdict_log,
     verdicts,
     waiting,
 )
@@ -189,6 +191,35 @@ class SqliteStore:
         with self._reads.snapshot() as connection:
             return figures.window_figures(connection, monitor, since, until)
 
+    # -- regressions
+    def verdict_log(self, after: int, limit: int) -> Sequence[LoggedVerdict]:
+        """First verdicts in the order in which they were stored."""
+        with self._reads.snapshot() as connection:
+            return verdict_log.read_log(connection, after, limit)
+
+    def criterion_scores(
+        self, series: SeriesKey, rubric_version: str, since: float, until: float, limit: int = 2000
+    ) -> Sequence[CriterionScores]:
+        """Scores of single criteria, newest first."""
+        with self._reads.snapshot() as connection:
+            return verdict_log.criterion_scores(connection, series, rubric_version, since, until, limit)
+
+    def regression_state(self) -> RegressionState:
+        """What detection has kept."""
+        with self._reads.snapshot() as connection:
+            return verdict_log.read_regression_state(connection)
+
+    def save_regression_state(
+        self, read_from: int, state: RegressionState, alarms: Mapping[str, Mapping[str, Any]]
+    ) -> bool:
+        """Keep what detection has made of the log."""
+        return self._writer.call(lambda c: verdict_log.save_regression_state(c, read_from, state, alarms))
+
+    def regressions(self, limit: int = 1000) -> Sequence[Mapping[str, Any]]:
+        """Alarms, newest first."""
+        with self._reads.snapshot() as connection:
+            return verdict_log.read_regressions(connection, limit)
+
     # -- listings
     def list_invocations(self, query: Query) -> Page:
         """Invocations as JSON, newest first."""
@@ -224,9 +255,9 @@ class SqliteStore:
         self._writer.outside(empty_log)
         return touched
 
-    def drop_unwanted_content(self, limit: int = 1000) -> int:
+    def drop_unwanted_content(self, limit: int = 1000, *, judged_too: bool = False) -> int:
         """Erase content of invocations that every monitor has considered and none has drawn; returns of how many."""
-        return self._writer.call(lambda c: erasure.drop_unwanted(c, limit), durable=False)
+        return self._writer.call(lambda c: erasure.drop_unwanted(c, limit, judged_too), durable=False)
 
     def expire(self, now: float, content_seconds: float, verdict_seconds: float, max_bytes: int | None) -> None:
         """Apply the retention, a batch per transaction."""

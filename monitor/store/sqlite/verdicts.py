@@ -15,6 +15,7 @@ from monitor.model.wire import verdict_json
 from monitor.store.sqlite.blobs import packed_json, unpacked_json
 from monitor.store.sqlite.tallies import Counting
 from monitor.store.sqlite.values import compact, integer, text
+from monitor.store.sqlite.verdict_log import log_first
 
 VERDICT = """
     i.id, t.trace_id, i.span_id, i.conversation_id, p.agent_name, p.agent_version, p.environment, v.window_at, v.monitor,
@@ -97,6 +98,7 @@ def _finish_judged(
     assert outcome is not None
     if standing.verdict_revision is None:
         _insert_verdict(connection, evaluation, verdict, standing, first=outcome.value)
+        log_first(connection, evaluation.id, outcome.value)
         _count_first(counting, evaluation, verdict, outcome)
     elif standing.verdict_revision < evaluation.revision:
         first = connection.execute(
