@@ -19,7 +19,7 @@ PERCENT = f"{{{{ {VALUE} | humanizePercentage }}}}"
 DURATION = f"{{{{ {VALUE} | humanizeDuration }}}}"
 
 OVERVIEW, RUBRIC, JUDGE, PIPELINE = "rubricd-overview", "rubricd-rubric", "rubricd-judge", "rubricd-pipeline"
-"""The uids of the dashboards in deploy/grafana/dashboards."""
+"""The uids of the dashboards in deploy/grafana."""
 
 
 def label(name: str) -> str:
