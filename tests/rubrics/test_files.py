@@ -116,7 +116,7 @@ FAULTY = [
     ("name: a\nkind: check\nexpect: {no_tool_error: true}", "r.yaml:3: expect.no_tool_error: is no key here; did you mean `no_tool_errors`?"),
     ("name: a\nkind: check\nexpect: {no_error: false}", "r.yaml:3: expect.no_error: should be True"),
     ("name: a\nkind: check\nexpect: {required_text: []}", "r.yaml:3: expect.required_text: is empty: give one text or a list of texts"),
-    ("name: a\nkind: check\nexpect: {forbidden_regex: '(a'}", "r.yaml:3: expect.forbidden_regex: the pattern ends too early at character 3"),
+    ("name: a\nkind: check\nexpect: {forbidden_regex: '(a'}", "r.yaml:3: expect.forbidden_regex: missing ): (a; patterns are RE2"),
     ("name: a\nkind: check\nexpect:\n  final_response_schema: {type: objekt}", "r.yaml:4: expect.final_response_schema: no JSON Schema at $.type"),
     ("name: a\nkind: check\nexpect:\n  final_response_schema: {$ref: 'https://example.org/x'}", "r.yaml:4: expect.final_response_schema: `$ref` can only point into the same schema"),
     ("name: a\nkind: check\nexpect: {max_latency: 5}", "r.yaml:3: expect.max_latency: 5 is no duration"),

@@ -1,4 +1,4 @@
-"""Our linear-time search against Python's `re`, and against patterns that make `re` run away."""
+"""Searching patterns in texts that agents wrote: like Python's `re` where both have the construct, and never running away."""
 
 from __future__ import annotations
 
@@ -6,15 +6,12 @@ import re
 import time
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from monitor.rubrics.kinds.regex_search import LinearPattern
-from monitor.rubrics.kinds.regex_syntax import PatternError
+from monitor.rubrics.kinds.regex_search import LinearPattern, PatternError
 
-ATOMS = st.sampled_from(
-    ["a", "b", "ab", ".", r"\d", r"\w", r"\s", r"\b", r"\B", "^", "$", "[ab]", "[^a]", "[a-c1]", r"[\d_]", r"\.", "é", r"\Z", "[^\\W]", "-"]
-)  # fmt: skip
+ATOMS = st.sampled_from(["a", "b", "ab", ".", r"[0-9]", r"\.", "^", "[ab]", "[^a]", "[a-c1]", "é", "-", "日"])
 
 
 def _repeat(inner: st.SearchStrategy[str]) -> st.SearchStrategy[str]:
@@ -33,17 +30,16 @@ PATTERNS = st.recursive(
 )
 
 
-@given(PATTERNS, st.text(alphabet="abcAé1_ .-\n", max_size=12), st.sampled_from(["", "(?i)", "(?m)", "(?s)", "(?ims)"]))
-@settings(max_examples=600, deadline=None)
+@given(PATTERNS, st.text(alphabet="abcAé1日 .-\n", max_size=12), st.sampled_from(["", "(?i)", "(?m)", "(?s)"]))
+@settings(max_examples=300, deadline=None)
 def test_agrees_with_re(pattern: str, text: str, flags: str) -> None:
-    r"""For random patterns and texts the answer is that of Python's own engine (`\B` in an empty text changed with 3.14)."""
-    assume(text or r"\B" not in pattern)
+    """For random patterns of the common syntax the answer is that of Python's own engine."""
     assert LinearPattern(flags + pattern).found_in(text) == bool(re.search(flags + pattern, text))
 
 
 @pytest.mark.parametrize("pattern", [r"^(a+)+$", r"^(a|a)*$", r"^(a|aa)+$", r"a*a*a*a*b", r"(?i).*x.*y.*z"])
 def test_patterns_that_run_away_do_not(pattern: str) -> None:
-    """Text written against a backtracking engine is searched in time that grows with its length only."""
+    """Text written against a backtracking engine is searched at once; `re` would not come back from some of these."""
     search = LinearPattern(pattern)
     started = time.process_time()
     assert not search.found_in("a" * 20_000 + "!")
@@ -51,25 +47,10 @@ def test_patterns_that_run_away_do_not(pattern: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("pattern", "what"),
-    [
-        (r"(a)\1", "back-reference"),
-        (r"(?P<x>a)(?P=x)", "back-reference"),
-        (r"a(?=b)", "look-ahead"),
-        (r"(?<!a)b", "look-behind"),
-        (r"(?>a)b", "atomic"),
-        (r"(a", "ends too early"),
-        (r"a)", "without its"),
-        (r"*a", "repeat of nothing"),
-        (r"[b-a]", "out of order"),
-        (r"[ab", "ends too early"),
-        (r"a{2000}", "over 1000"),
-        (r"\q", "unknown escape"),
-        (r"((a{100}){100}){100}", "too large"),
-        ("(" * 200 + ")" * 200, "nested too deeply"),
-    ],
+    "pattern",
+    [r"(a)\1", r"a(?=b)", r"(?<!a)b", "(a", "a)", "*a", "[b-a]", "[ab", "a{2000}", r"\q", "((a{100}){100}){100}"],
 )
-def test_what_cannot_be_used_is_refused_by_name(pattern: str, what: str) -> None:
-    """A construct outside the subset, and a broken pattern, is refused with a message that names it."""
-    with pytest.raises(PatternError, match=what):
+def test_what_cannot_be_used_is_refused(pattern: str) -> None:
+    """A construct that RE2 does not have, and a broken or huge pattern, is refused with a message that says which syntax is meant."""
+    with pytest.raises(PatternError, match="RE2"):
         LinearPattern(pattern)

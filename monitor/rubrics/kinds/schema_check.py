@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from monitor.rubrics.kinds.regex_search import compiled
-from monitor.rubrics.kinds.regex_syntax import PatternError
+from monitor.rubrics.kinds.regex_search import PatternError, compiled
 
 _MAX_MISTAKES = 3
 
