@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -218,12 +219,13 @@ def _expect_run_tallies(counting: Counting, request: RunRequest) -> None:
 def _count_decisions(request: RunRequest, decisions: Sequence[Decision]) -> Counting:
     counting = Counting()
     _expect_run_tallies(counting, request)
-    for decision in decisions:
-        if decision.drawn:
-            counting.add(TallyName.SELECTED, {"monitor": request.monitor}, request.started_at)
-        elif decision.reason is not None:
-            labels = {"monitor": request.monitor, "reason": decision.reason.value}
-            counting.add(TallyName.NOT_SELECTED, labels, request.started_at)
+    reasons = Counter(None if decision.drawn else decision.reason for decision in decisions)
+    for reason, count in reasons.items():
+        labels = {"monitor": request.monitor}
+        if reason is None:
+            counting.add(TallyName.SELECTED, labels, request.started_at, amount=count)
+        else:
+            counting.add(TallyName.NOT_SELECTED, {**labels, "reason": reason.value}, request.started_at, amount=count)
     return counting
 
 

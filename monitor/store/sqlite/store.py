@@ -63,7 +63,7 @@ class SqliteStore:
         self._writer = Writer(path)
         self._reads = ReadPool(path)
         self._turns = itertools.count()
-        self._labels: dict[str, Mapping[str, str]] = {}
+        self._tallies: dict[tuple[str, str], Tally] = {}
 
     # -- traces and invocations
     def save_traces(self, settlements: Sequence[TraceSettlement]) -> None:
@@ -168,7 +168,7 @@ class SqliteStore:
     def tallies(self) -> Sequence[Tally]:
         """All tallies."""
         with self._reads.snapshot() as connection:
-            return read_tallies(connection, self._labels)
+            return read_tallies(connection, self._tallies)
 
     def add_tally(self, metric: str, labels: Mapping[str, str], amount: float, now: float) -> None:
         """Count something that no other method counts."""

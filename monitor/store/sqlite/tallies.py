@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from monitor.model.run import Tally
@@ -73,22 +73,20 @@ def set_tally(connection: sqlite3.Connection, metric: str, labels: Labels, value
     connection.execute(_SET, (metric, _canonical(labels), value, now, now, None, None))
 
 
-def read_tallies(connection: sqlite3.Connection, known: dict[str, Labels]) -> list[Tally]:
-    """All tallies. `known` keeps the parsed label sets between calls: reading is what a scrape does."""
+def read_tallies(connection: sqlite3.Connection, known: dict[tuple[str, str], Tally]) -> list[Tally]:
+    """All tallies. `known` keeps them between calls, so that only those that changed are made anew: reading is what a scrape does."""
     rows = connection.execute(
-        "SELECT metric, labels, value, created_at, updated_at, exemplar_trace, exemplar_at FROM tallies"
+        "SELECT metric, labels, value, updated_at, created_at, exemplar_trace, exemplar_at FROM tallies"
     )
-    return list(_parsed(rows, known))
-
-
-def _parsed(
-    rows: Iterable[tuple[str, str, float, float, float, str | None, float]], known: dict[str, Labels]
-) -> Iterable[Tally]:
-    for metric, labels, value, created, updated, trace, at in rows:
-        parsed = known.get(labels)
-        if parsed is None:
-            parsed = known[labels] = json.loads(labels)
-        yield Tally(metric, parsed, value, created, updated, (trace, at) if trace is not None else None)
+    tallies = []
+    for metric, labels, value, updated, created, trace, at in rows:
+        tally = known.get((metric, labels))
+        if tally is None or tally.value != value or tally.updated_at != updated:
+            parsed = json.loads(labels) if tally is None else tally.labels
+            exemplar = None if trace is None else (trace, at)
+            tally = known[metric, labels] = Tally(metric, parsed, value, created, updated, exemplar)
+        tallies.append(tally)
+    return tallies
 
 
 def _canonical(labels: Labels) -> str:
