@@ -116,7 +116,7 @@ def _monitor(
         windows=watched.windows,
         max_unscored=watched.max_unscored,
         uniform=settings.sample.always is None and set(settings.sample.stratify_by) <= UNIFORM_STRATA,
-        regression=settings.regression.against != "objective"
+        regression=settings.regression.against != ("objective",)
         or any(rubric.objective is not None for rubric in rubrics),
         limited_judges=tuple(limited),
         labels={name: value for name, value in watched.labels.items() if usable_name(name) and name not in OWN_LABELS},
