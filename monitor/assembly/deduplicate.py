@@ -43,17 +43,18 @@ def _tie(span: Span) -> str:
 
 def unique_logs(logs: Iterable[LogRecord]) -> list[LogRecord]:
     """Each log record once, in order of time; records of equal time keep their order of arrival."""
-    seen: set[tuple[str, str, str, int, str]] = set()
+    seen: dict[tuple[str, str, str, int], list[LogRecord]] = {}
     kept: list[LogRecord] = []
     for log in logs:
-        key = (
-            log.trace_id,
-            log.span_id,
-            log.event_name,
-            log.time_unix_nano,
-            canonical([log.body, dict(log.attributes)]),
-        )
-        if key not in seen:
-            seen.add(key)
+        alike = seen.setdefault((log.trace_id, log.span_id, log.event_name, log.time_unix_nano), [])
+        if not any(_same(log, other) for other in alike):
+            alike.append(log)
             kept.append(log)
     return sorted(kept, key=lambda log: log.time_unix_nano)
+
+
+def _same(log: LogRecord, other: LogRecord) -> bool:
+    if log is other:
+        return True
+    mine, theirs = ([one.body, dict(one.attributes)] for one in (log, other))
+    return canonical(mine) == canonical(theirs)

@@ -22,7 +22,7 @@ _LISTS = ("function_declarations", "functionDeclarations", "function_tools", "to
 def definitions_of(value: Any, nesting: int = 0) -> tuple[ToolDefinition, ...]:
     """The tool definitions in a content value: a list of OpenAI, Anthropic, Bedrock, Gemini, MCP or plain definitions, or of names."""
     value = decode(value)
-    if isinstance(value, Mapping) and nesting < 4:
+    if isinstance(value, dict) and nesting < 4:
         for key in _LISTS:
             if isinstance(value.get(key), list | tuple):
                 return definitions_of(value[key], nesting + 1)
@@ -35,7 +35,7 @@ def definitions_of(value: Any, nesting: int = 0) -> tuple[ToolDefinition, ...]:
         item = decode(item)
         nested = (
             next((item[key] for key in _LISTS if isinstance(item.get(key), list)), None)
-            if isinstance(item, Mapping)
+            if isinstance(item, dict)
             else None
         )
         one = definition_of(item) if nested is None else None
@@ -47,11 +47,11 @@ def definition_of(value: Any) -> ToolDefinition | None:
     """One tool definition, None where there is no name."""
     if isinstance(value, str):
         return ToolDefinition(value) if value.strip() and withheld(value) is None and len(value) < 200 else None
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         return None
     for wrapper in ("function", "toolSpec", "tool", "kwargs"):
         inner = decode(value.get(wrapper))
-        if isinstance(inner, Mapping) and text_of(inner.get("name")):
+        if isinstance(inner, dict) and text_of(inner.get("name")):
             value = inner
             break
     name = text_of(value.get("name"))
@@ -70,9 +70,9 @@ def schema_of(value: Mapping[str, Any]) -> Any:
     """The JSON Schema of a definition's parameters, None where it has none."""
     for key in _SCHEMA_KEYS:
         schema = decode(value.get(key))
-        if isinstance(schema, Mapping):
+        if isinstance(schema, dict):
             inner = schema.get("json", schema.get("jsonSchema", schema))
-            return plain(inner if isinstance(inner, Mapping) else schema)
+            return plain(inner if isinstance(inner, dict) else schema)
     return None
 
 

@@ -9,7 +9,7 @@ from monitor.assembly.facts import Field
 from monitor.assembly.tree import Node
 from monitor.assembly.values import text_of, withheld
 
-_TRACE = "Traceback (most recent call last)"
+_TRACES = ("Traceback (most recent call last)", "\n    at ")
 _CANCELLED = ("cancellederror", "generatorexit", "keyboardinterrupt", "abort_error", "aborterror")
 
 
@@ -52,7 +52,10 @@ def _exception(attributes: Mapping[str, object]) -> str:
 def _without_trace(message: object) -> str | None:
     """A message without the stack trace that some exporters put behind it."""
     text = text_of(message)
-    return text_of(text.partition(_TRACE)[0]) or text if text is not None else None
+    if text is None:
+        return None
+    start = min((at for mark in _TRACES if (at := text.find(mark)) >= 0), default=len(text))
+    return text_of(text[:start].strip()) or text
 
 
 def _error_type(node: Node) -> str | None:

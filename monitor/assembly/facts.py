@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -105,7 +105,11 @@ def merge(into: dict[Field, Found], facts: Facts, convention: str) -> None:
     for field, found in facts.items():
         current = into.get(field)
         if current is None or (rank(found) < rank(current) and not current.pinned):
-            into[field] = replace(found, convention=convention) if not found.convention else found
+            into[field] = (
+                found
+                if found.convention
+                else Found(found.value, found.source, convention, found.capture, found.weak, found.pinned)
+            )
 
 
 def value(facts: Facts, field: Field) -> Any:

@@ -7,6 +7,7 @@ turn of its process that waits for tools, if there is exactly one.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -16,6 +17,9 @@ from monitor.assembly.neighbourhood import Surroundings, Unit
 from monitor.assembly.segmentation import Segment
 from monitor.assembly.tree import Node
 from monitor.assembly.turns import given
+
+_LOOKED_AT = 8
+"""With more turns waiting than this nobody can tell which one goes on."""
 
 PATIENCE_NS = 5 * 60 * 1_000_000_000
 """How long a turn without content waits for its next model call."""
@@ -55,7 +59,8 @@ class _Turns:
 
     def __init__(self) -> None:
         self._by_key: dict[str, Segment] = {}
-        self._open: dict[str, dict[int, tuple[Segment, int, str]]] = {}
+        self._open: dict[str, dict[int, tuple[Segment, int]]] = {}
+        self._asked: dict[str, dict[int, tuple[Segment, int]]] = {}
         self._newest: dict[str, tuple[Segment, Node]] = {}
 
     def waiting_for(self, one: Segment, around: Surroundings) -> Segment | None:
@@ -69,7 +74,7 @@ class _Turns:
 
     def _beside(self, unit: Unit) -> Segment | None:
         """The turn whose newest call a record without content repeats: another instrumentation's, within its time."""
-        newest = self._newest.get(_process(unit.node))
+        newest = self._newest.get(_talk(unit.node))
         if newest is None or not _says_nothing(unit):
             return None
         turn, other = newest
@@ -78,28 +83,31 @@ class _Turns:
 
     def _only_open(self, unit: Unit) -> Segment | None:
         """The one turn of the process that waits for tools, for a call that says nothing, or only repeats what that turn was asked."""
-        node = unit.node
-        waiting = [
-            (turn, asked)
-            for turn, since, asked in self._open.get(_process(node), {}).values()
-            if since <= node.start <= since + PATIENCE_NS and _same_talk(turn.root, node)
-        ]
         if _says_nothing(unit):
-            return waiting[0][0] if len(waiting) == 1 else None
-        again = [turn for turn, asked in waiting if asked == _asked_for(unit)]
-        return again[0] if len(again) == 1 else None
+            return _only(self._open.get(_talk(unit.node), {}), unit.node.start)
+        return _only(self._asked.get(_asked_for(unit), {}), unit.node.start)
 
     def note(self, turn: Segment, models: Sequence[Unit]) -> None:
         """Remember what a turn's newest model calls may be continued by."""
         for key in left(models):
             self._by_key[key] = turn
-        if models:
-            last = models[-1].node
-            waiting = self._open.setdefault(_process(last), {})
-            waiting.pop(id(turn), None)
-            self._newest[_process(last)] = turn, last
-            if value(last.facts, Field.ASKS) is True or _asked(models[-1]):
-                waiting[id(turn)] = turn, last.end, _asked_for(models[-1])
+        if not models:
+            return
+        last = models[-1]
+        self._newest[_talk(last.node)] = turn, last.node
+        waits = value(last.node.facts, Field.ASKS) is True or bool(calls_in(value(last.node.facts, Field.OUTPUT) or ()))
+        for known in (self._open.setdefault(_talk(last.node), {}), self._asked.setdefault(_asked_for(last), {})):
+            known.pop(id(turn), None)
+            if waits:
+                known[id(turn)] = turn, last.node.end
+
+
+def _only(waiting: dict[int, tuple[Segment, int]], now: int) -> Segment | None:
+    """The one turn that waits at a time; turns that have waited too long are forgotten."""
+    for key in [key for key, (_, since) in itertools.islice(waiting.items(), _LOOKED_AT) if since + PATIENCE_NS < now]:
+        del waiting[key]
+    fit = [turn for turn, since in itertools.islice(waiting.values(), _LOOKED_AT) if since <= now]
+    return fit[0] if len(fit) == 1 and len(waiting) <= _LOOKED_AT else None
 
 
 def needed(models: Sequence[Unit]) -> Iterator[str]:
@@ -150,12 +158,8 @@ def _says_nothing(unit: Unit) -> bool:
     return lacking(value(unit.node.facts, Field.INPUT) or ()) is not None
 
 
-def _asked(unit: Unit) -> bool:
-    return bool(calls_in(value(unit.node.facts, Field.OUTPUT) or ()))
-
-
 def _asked_for(unit: Unit) -> str:
-    return fingerprint(value(unit.node.facts, Field.INPUT) or ())
+    return _talk(unit.node) + fingerprint(value(unit.node.facts, Field.INPUT) or ())
 
 
 def _scope(node: Node) -> str:
@@ -167,14 +171,11 @@ def _model(node: Node) -> str | None:
     return model
 
 
-def _process(node: Node) -> str:
+def _talk(node: Node) -> str:
+    """The process and the conversation that a call names."""
     attributes = node.span.resource.attributes if node.span else {}
-    return f"{attributes.get('service.name')} {attributes.get('service.instance.id')}"
-
-
-def _same_talk(one: Node, other: Node) -> bool:
-    """Whether two calls name the same conversation, or neither names one."""
-    return bool(value(one.facts, Field.CONVERSATION) == value(other.facts, Field.CONVERSATION))
+    process = f"{attributes.get('service.name')} {attributes.get('service.instance.id')}"
+    return f"{process} {value(node.facts, Field.CONVERSATION)} "
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,9 +86,10 @@ def read_messages(value: Any, role: str) -> tuple[tuple[Message, ...], Capture |
     reason = withheld(value)
     if reason is not None:
         return (), reason
-    if looks_cut(value):
+    decoded = decode(value)
+    if looks_cut(decoded):
         return (), Capture.TRUNCATED
-    found = messages_of(value, role)
+    found = messages_of(decoded, role)
     return found, lacking(found)
 
 
@@ -161,7 +162,7 @@ def _said(part: Part) -> str:
 def _read(value: Any, role: str, wrapping: int) -> list[Message]:
     if isinstance(value, str):
         return [Message(role, parts_of(value))] if value.strip() else []
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return _read_mapping(value, role, wrapping)
     if isinstance(value, list | tuple):
         return _read_list(value, role, wrapping)
@@ -194,7 +195,7 @@ def _opened_item(item: Any) -> Any:
     """A list's entry that is the JSON or the repr of a message, as that; other texts as they are."""
     if isinstance(item, str):
         inner = decode(item, 1)
-        return inner if isinstance(inner, Mapping) else item
+        return inner if isinstance(inner, dict) else item
     return item
 
 
@@ -212,11 +213,11 @@ def _is_loose(item: Any) -> bool:
     """A part without a message around it."""
     if isinstance(item, str):
         return True
-    if not isinstance(item, Mapping) or "role" in item or CLASS_KEY in item:
+    if not isinstance(item, dict) or "role" in item or CLASS_KEY in item or "lc" in item:
         return False
-    if "lc" in item or ("data" in item and item.get("type") in _ROLES) or item.get("type") in _ITEM_TYPES:
-        return False
-    if item.get("type") in _ROLES or item.get("type") == "message":
+    kind = item.get("type")
+    kind = kind if isinstance(kind, str) else ""
+    if kind in _ITEM_TYPES or kind in _ROLES or kind == "message":
         return False
     return "type" in item or (set(item) <= {"text", "content"}) or bool({"toolUse", "toolResult"} & set(item))
 
@@ -239,7 +240,7 @@ def _read_mapping(value: Mapping[str, Any], role: str, wrapping: int) -> list[Me
         inner = value.get(key)
         if isinstance(inner, str) and key not in ("message", "output", "input", "result", "response"):
             inner = decode(inner)
-        if isinstance(inner, list | tuple | Mapping) and inner:
+        if isinstance(inner, list | tuple | dict) and inner:
             return _read(inner, "assistant" if key in ("choices", "candidates", "generations") else role, wrapping + 1)
     if "parts" in value or "content" in value:
         return [_message(value, role)]
@@ -294,10 +295,10 @@ def _message(value: Mapping[str, Any], role: str) -> Message:
     fields: Mapping[str, Any] = value
     for key in ("kwargs", "data"):
         inner = value.get(key)
-        if isinstance(inner, Mapping) and ("lc" in value or key == "data"):
+        if isinstance(inner, dict) and ("lc" in value or key == "data"):
             fields = inner
     content = fields["parts"] if isinstance(fields.get("parts"), list | tuple) else fields.get("content")
-    if isinstance(content, Mapping) and isinstance(content.get("parts"), list | tuple):
+    if isinstance(content, dict) and isinstance(content.get("parts"), list | tuple):
         content = content["parts"]
     if role == "tool":
         parts = _tool_parts(fields, content)
@@ -313,7 +314,7 @@ def _opened(content: Any) -> Any:
     """Content that is a JSON list of blocks held in text (Strands, Bedrock) as that list; other text stays text."""
     if isinstance(content, str) and content.lstrip()[:2] == "[{":
         inner = decode(content, 1)
-        if isinstance(inner, list) and all(isinstance(item, Mapping) and _block_like(item) for item in inner):
+        if isinstance(inner, list) and all(isinstance(item, dict) and _block_like(item) for item in inner):
             return inner
     return content
 
@@ -336,7 +337,7 @@ def _tool_parts(fields: Mapping[str, Any], content: Any) -> tuple[Part, ...]:
 
 def _reasoning_parts(fields: Mapping[str, Any]) -> tuple[Part, ...]:
     extra = fields.get("additional_kwargs")
-    for holder in (fields, extra if isinstance(extra, Mapping) else {}):
+    for holder in (fields, extra if isinstance(extra, dict) else {}):
         text = holder.get("reasoning_content")
         if isinstance(text, str) and text and withheld(text) is None:
             return ({"type": "reasoning", "content": text},)
@@ -347,10 +348,10 @@ def _extra_calls(fields: Mapping[str, Any], parts: tuple[Part, ...]) -> tuple[Pa
     """Tool calls beside the content (`tool_calls`, `function_call`, LangChain's `additional_kwargs`), each once."""
     extra = fields.get("additional_kwargs")
     listed = _call_list(fields.get("tool_calls"))
-    if not listed and isinstance(extra, Mapping):
+    if not listed and isinstance(extra, dict):
         listed = _call_list(extra.get("tool_calls"))
     single = fields.get("function_call")
-    if not listed and isinstance(single, Mapping) and single.get("name"):
+    if not listed and isinstance(single, dict) and single.get("name"):
         listed = [{"type": "function", **single}]
     seen = {_call_key(part) for part in parts if part.get("type") == "tool_call"}
     calls = [
@@ -362,7 +363,7 @@ def _extra_calls(fields: Mapping[str, Any], parts: tuple[Part, ...]) -> tuple[Pa
 
 def _call_list(value: Any) -> list[Mapping[str, Any]]:
     value = decode(value)
-    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list | tuple) else []
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list | tuple) else []
 
 
 def _call_key(part: Part) -> Any:

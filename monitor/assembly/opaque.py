@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
 
 from monitor.assembly.messages import lacking, messages_of
@@ -47,9 +46,9 @@ def opaque_messages(value: Any, role: str) -> tuple[tuple[Message, ...], Capture
     reason = withheld(value)
     if reason is not None:
         return (), reason
-    if looks_cut(value):
-        return (), Capture.TRUNCATED
     decoded = decode(value)
+    if looks_cut(decoded):
+        return (), Capture.TRUNCATED
     if decoded is None or decoded in ("", {}, []):
         return (), Capture.NOT_CAPTURED
     found = _chat(decoded, role) or _text(decoded, role, 0)
@@ -58,9 +57,9 @@ def opaque_messages(value: Any, role: str) -> tuple[tuple[Message, ...], Capture
 
 def _chat(value: Any, role: str) -> tuple[Message, ...]:
     """The messages where the value is a chat list or holds one."""
-    if isinstance(value, str) or not isinstance(value, list | Mapping):
+    if isinstance(value, str) or not isinstance(value, list | dict):
         return ()
-    if isinstance(value, list) and not any(isinstance(item, Mapping | list) for item in value):
+    if isinstance(value, list) and not any(isinstance(item, dict | list) for item in value):
         return ()
     return messages_of(value, role)
 
@@ -68,12 +67,12 @@ def _chat(value: Any, role: str) -> tuple[Message, ...]:
 def _text(value: Any, role: str, opened: int) -> tuple[Message, ...]:
     if isinstance(value, str):
         return (Message(role, ({"type": "text", "content": value},)),)
-    if isinstance(value, Mapping) and opened < MAX_UNWRAPPING:
+    if isinstance(value, dict) and opened < MAX_UNWRAPPING:
         for key in _INPUT_KEYS if role == "user" else _OUTPUT_KEYS:
             inner = decode(value.get(key))
             if isinstance(inner, str) and inner.strip():
                 return _text(inner, role, opened + 1)
-            if isinstance(inner, Mapping | list) and inner:
+            if isinstance(inner, dict | list) and inner:
                 return _chat(inner, role) or _text(inner, role, opened + 1)
     if isinstance(value, list) and len(value) == 1 and opened < MAX_UNWRAPPING:
         return _text(value[0], role, opened + 1)

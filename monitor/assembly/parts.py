@@ -51,7 +51,7 @@ def parts_of(content: Any) -> tuple[Part, ...]:
         return ()
     if isinstance(content, str):
         return (text_part(content),) if content else ()
-    if isinstance(content, Mapping):
+    if isinstance(content, dict):
         return (part_of(content),)
     if isinstance(content, list | tuple):
         return tuple(
@@ -67,7 +67,7 @@ def text_part(content: Any) -> Part:
     """
     if isinstance(content, str) and content.startswith(_CALL_REPR):
         shown = decode(content, 1)
-        if isinstance(shown, Mapping):
+        if isinstance(shown, dict):
             return _call(shown)
     return _content_part("text", content)
 
@@ -104,7 +104,7 @@ def result_value(value: Any) -> Any:
     """
     if isinstance(value, list | tuple):
         return _joined_blocks(value)
-    if not isinstance(value, Mapping):
+    if not isinstance(value, dict):
         return value
     for unwrap in (_tool_message, _mcp_result, _typed_output, _function_response):
         found = unwrap(value)
@@ -115,7 +115,7 @@ def result_value(value: Any) -> Any:
 
 def part_of(block: Any) -> Part:
     """The normal form of one block; what is not known is kept as it is, without binary content."""
-    if not isinstance(block, Mapping):
+    if not isinstance(block, dict):
         return text_part(str(block))
     kind = block.get("type")
     if isinstance(kind, str) and "parts" not in block:
@@ -146,7 +146,7 @@ def _typed_part(kind: str, lowered: str, block: Block) -> Part:
 
 def _call(block: Block) -> Part:
     function = block.get("function")
-    source = function if isinstance(function, Mapping) else block
+    source = function if isinstance(function, dict) else block
     name = _first(source, "name", "toolName", "tool_name")
     arguments = _first(source, "arguments", "args", "input", "parameters")
     return call_part(_first(block, "call_id", "id", "toolCallId", "tool_call_id"), name, arguments)
@@ -164,9 +164,7 @@ def _result(block: Block) -> Part:
 
 def _server_call(block: Block) -> Part:
     detail = block.get("server_tool_call")
-    arguments = (
-        block.get("input") if not isinstance(detail, Mapping) else {k: v for k, v in detail.items() if k != "type"}
-    )
+    arguments = block.get("input") if not isinstance(detail, dict) else {k: v for k, v in detail.items() if k != "type"}
     return {**call_part(block.get("id"), block.get("name"), arguments), "type": "server_tool_call"}
 
 
@@ -191,22 +189,22 @@ def _hosted_call(kind: str, block: Block) -> Part:
 def _reasoning(block: Block) -> Part:
     text = _first(block, "content", "thinking", "text", "reasoning")
     if text is None and isinstance(block.get("summary"), list):
-        text = "\n".join(str(item.get("text", "")) for item in block["summary"] if isinstance(item, Mapping))
+        text = "\n".join(str(item.get("text", "")) for item in block["summary"] if isinstance(item, dict))
     if isinstance(text, list):
-        text = "\n".join(str(item.get("text", "")) for item in text if isinstance(item, Mapping))
+        text = "\n".join(str(item.get("text", "")) for item in text if isinstance(item, dict))
     return _content_part("reasoning", text if isinstance(text, str) and text else None)
 
 
 def _bedrock_call(block: Block) -> Part:
     use = block["toolUse"]
-    if not isinstance(use, Mapping):
+    if not isinstance(use, dict):
         return {"type": "toolUse"}
     return call_part(use.get("toolUseId"), use.get("name"), use.get("input"))
 
 
 def _bedrock_result(block: Block) -> Part:
     result = block["toolResult"]
-    if not isinstance(result, Mapping):
+    if not isinstance(result, dict):
         return {"type": "toolResult"}
     failed = result.get("status") == "error"
     return result_part(result.get("toolUseId"), result.get("content", ...), is_error=failed)
@@ -214,16 +212,20 @@ def _bedrock_result(block: Block) -> Part:
 
 def _gemini_call(block: Block) -> Part:
     call = block.get("function_call") or block.get("functionCall")
-    if not isinstance(call, Mapping):
-        return _untyped_text(block)
+    if not isinstance(call, dict):
+        return _untyped_text(_without(block, "function_call", "functionCall"))
     return call_part(call.get("id"), call.get("name"), _first(call, "args", "arguments"))
 
 
 def _gemini_result(block: Block) -> Part:
     answer = block.get("function_response") or block.get("functionResponse")
-    if not isinstance(answer, Mapping):
-        return _untyped_text(block)
+    if not isinstance(answer, dict):
+        return _untyped_text(_without(block, "function_response", "functionResponse"))
     return result_part(answer.get("id"), answer.get("response", ...), name=answer.get("name"))
+
+
+def _without(block: Block, *keys: str) -> Block:
+    return {key: value for key, value in block.items() if key not in keys}
 
 
 def _untyped_text(block: Block) -> Part:
@@ -243,8 +245,8 @@ def _untyped_text(block: Block) -> Part:
 
 def _bedrock_reasoning(block: Block) -> Part:
     inner = block.get("reasoningContent")
-    inner = inner.get("reasoningText", inner) if isinstance(inner, Mapping) else None
-    return _content_part("reasoning", inner.get("text") if isinstance(inner, Mapping) else None)
+    inner = inner.get("reasoningText", inner) if isinstance(inner, dict) else None
+    return _content_part("reasoning", inner.get("text") if isinstance(inner, dict) else None)
 
 
 _UNTYPED: dict[str, Callable[[Block], Part]] = {
@@ -262,7 +264,7 @@ _UNTYPED: dict[str, Callable[[Block], Part]] = {
 
 
 def _content_part(kind: str, content: Any) -> Part:
-    if isinstance(content, Mapping):
+    if isinstance(content, dict):
         content = content.get("value") if isinstance(content.get("value"), str) else content.get("text")
     if isinstance(content, list | tuple):
         content = "".join(item for item in map(_block_text, content) if item is not None) or None
@@ -276,7 +278,7 @@ def _content_part(kind: str, content: Any) -> Part:
 
 def _joined_blocks(blocks: list[Any] | tuple[Any, ...]) -> Any:
     """Blocks that are all text become that text; one `{"json": …}` block becomes its value; the rest stays a list."""
-    if not blocks or not all(isinstance(block, Mapping) for block in blocks):
+    if not blocks or not all(isinstance(block, dict) for block in blocks):
         return list(blocks)
     texts = [_block_text(block) for block in blocks]
     if all(text is not None for text in texts):
@@ -287,10 +289,10 @@ def _joined_blocks(blocks: list[Any] | tuple[Any, ...]) -> Any:
 
 
 def _block_text(block: Any) -> str | None:
-    if not isinstance(block, Mapping):
+    if not isinstance(block, dict):
         return block if isinstance(block, str) else None
     kind = block.get("type", "text")
-    if kind not in _TEXT_TYPES:
+    if not isinstance(kind, str) or kind not in _TEXT_TYPES:
         return None
     extra = set(block) - {
         "type",
@@ -311,11 +313,11 @@ def _block_text(block: Any) -> str | None:
 def _tool_message(value: Block) -> tuple[Any] | None:
     """The content of a serialised LangChain tool message, bare or under `output`."""
     inner = value.get("output")
-    if isinstance(inner, Mapping | list) and set(value) <= {"output", "kwargs", "tags", "metadata", "inputs"}:
+    if isinstance(inner, dict | list) and set(value) <= {"output", "kwargs", "tags", "metadata", "inputs"}:
         return (result_value(inner),)
     for key in ("kwargs", "data"):
         fields = value.get(key)
-        if isinstance(fields, Mapping) and "content" in fields and ("lc" in value or value.get("type") == "tool"):
+        if isinstance(fields, dict) and "content" in fields and ("lc" in value or value.get("type") == "tool"):
             return (result_value(fields["content"]),)
     if value.get(CLASS_KEY) in ("ToolMessage", "ToolMessageChunk") or ("tool_call_id" in value and "content" in value):
         return (result_value(value.get("content")),)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import heapq
+from bisect import insort
 from collections.abc import Sequence
 
 from monitor.assembly.facts import Field, SpanClass, value
@@ -11,6 +13,9 @@ from monitor.assembly.tree import Node, Tree
 from monitor.assembly.values import canonical
 
 _MESSAGE_KINDS = (4, 5)  # PRODUCER, CONSUMER
+_MANY = 64
+"""With more spans open than this at a time none of them is looked at."""
+
 _SHORT = 8
 """User inputs of fewer characters prove nothing when they turn up in a tool's arguments."""
 
@@ -48,7 +53,8 @@ def adopt_orphans(segments: Sequence[Segment], around: Surroundings) -> bool:
     orphans = [one for one in segments if one.inferred and one.root.phantom and not one.joined]
     if not orphans:
         return False
-    homes = [one for one in segments if not one.inferred and one.root.span is not None and one.root.span.ended]
+    homes = [one.root for one in segments if not one.inferred and one.root.span is not None and one.root.span.ended]
+    hollow = [root for root in homes if not any(id(node) in around.units for node in root.subtree())]
     tools = [
         node
         for one in segments
@@ -56,47 +62,59 @@ def adopt_orphans(segments: Sequence[Segment], around: Surroundings) -> bool:
         if node.span_class is SpanClass.TOOL and id(node) in around.units
     ]
     changed = False
-    for orphan in orphans:
-        tool = _tool_of(orphan, tools, around)
-        if tool is not None:
-            orphan.root.span_class = SpanClass.AGENT
-            _hang(orphan.root, tool)
-            changed = True
-            continue
-        hollow = [home for home in homes if _covers(home.root, orphan.root) and not _has_steps(home, around)]
-        if len(hollow) == 1:
-            _hang(orphan.root, hollow[0].root)
+    open_tools, open_homes = _Open(tools), _Open(hollow)
+    for orphan in sorted(orphans, key=lambda one: one.root.key):
+        tool = _tool_of(orphan, open_tools, around)
+        home = tool or _only(open_homes.covering(orphan.root))
+        if home is not None:
+            orphan.root.span_class = SpanClass.AGENT if tool is not None else orphan.root.span_class
+            _hang(orphan.root, home)
             changed = True
     return changed
 
 
-def _tool_of(orphan: Segment, tools: Sequence[Node], around: Surroundings) -> Node | None:
-    asked = first_given(orphan.root, around).text
+class _Open:
+    """Which of some spans are open at a time, asked in order of time."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self._coming = sorted(nodes, key=lambda node: node.key, reverse=True)
+        self._open: list[tuple[int, str, Node]] = []
+
+    def covering(self, orphan: Node) -> list[Node]:
+        """The spans of the trace around a node; none where too many are open for the question to have one answer."""
+        while self._coming and self._coming[-1].start <= orphan.start:
+            node = self._coming.pop()
+            heapq.heappush(self._open, (node.end, node.span_id, node))
+        while self._open and self._open[0][0] < orphan.start:
+            heapq.heappop(self._open)
+        if len(self._open) > _MANY:
+            return []
+        return [node for _, _, node in self._open if _covers(node, orphan)]
+
+
+def _only(nodes: Sequence[Node]) -> Node | None:
+    return nodes[0] if len(nodes) == 1 else None
+
+
+def _tool_of(orphan: Segment, open_tools: _Open, around: Surroundings) -> Node | None:
+    around_it = open_tools.covering(orphan.root)
+    asked = first_given(orphan.root, around).text if around_it else None
     if asked is None or len(asked) < _SHORT:
         return None
     inside = {id(node) for node in orphan.members}
-    fit = [
-        tool
-        for tool in tools
-        if _covers(tool, orphan.root)
-        and id(tool) not in inside
-        and canonical(asked)[1:-1] in canonical(value(tool.facts, Field.ARGUMENTS))
-    ]
-    return fit[0] if len(fit) == 1 else None
+    said = canonical(asked)[1:-1]
+    return _only(
+        [tool for tool in around_it if id(tool) not in inside and said in canonical(value(tool.facts, Field.ARGUMENTS))]
+    )
 
 
 def _covers(home: Node, orphan: Node) -> bool:
     return home.trace_id == orphan.trace_id and home.start <= orphan.start and orphan.end <= home.end
 
 
-def _has_steps(home: Segment, around: Surroundings) -> bool:
-    return any(id(node) in around.units for node in home.members)
-
-
 def _hang(node: Node, parent: Node) -> None:
     node.parent = parent
-    parent.children.append(node)
-    parent.children.sort(key=lambda child: child.key)
+    insort(parent.children, node, key=lambda child: child.key)
 
 
 def _within(node: Node, root: Node) -> bool:

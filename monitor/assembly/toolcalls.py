@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -63,11 +63,16 @@ class _Evidence:
     by_id: dict[str, Call] = field(default_factory=dict)
     old: set[str] = field(default_factory=set)
     old_meanings: dict[str, int] = field(default_factory=dict)
+    nameless: dict[str, list[Call]] = field(default_factory=dict)
+    by_scope: dict[int, list[Call]] = field(default_factory=dict)
 
     def add(self, call: Call) -> None:
         self.calls.append(call)
+        self.by_scope.setdefault(id(call.scope), []).append(call)
         if call.id:
             self.by_id[call.id] = call
+        elif call.request is not None:
+            self.nameless.setdefault(_meaning(call.request), []).append(call)
 
 
 def join(main: Scope, *, open_ended: bool) -> Joined:
@@ -165,9 +170,22 @@ def _take_missing(
         if identifier and (identifier in evidence.by_id or identifier in evidence.old):
             continue
         if seen[meaning] <= known.get(meaning, 0):
+            if identifier:
+                _name_call(part, scope, evidence)
             continue
         known[meaning] = seen[meaning]
         _add(part, scope, (unit.node.start, -1, place), "input", evidence)
+
+
+def _name_call(part: Part, scope: Scope, evidence: _Evidence) -> None:
+    """A call that was asked for without an id gets the one that a later input tells."""
+    meaning = _meaning(part)
+    for call in evidence.nameless.get(meaning, ()):
+        if call.scope is scope:
+            evidence.nameless[meaning].remove(call)
+            call.request = part
+            evidence.by_id[part["id"]] = call
+            return
 
 
 def _add(part: Part, scope: Scope, order: tuple[int, int, int], source: str, evidence: _Evidence) -> None:
@@ -199,9 +217,8 @@ def _ran(scope: Scope, evidence: _Evidence) -> None:
             waiting.append(unit)
         else:
             call.unit = unit
-    open_calls = [
-        call for call in evidence.calls if call.scope is scope and call.unit is None and call.request is not None
-    ]
+    own = evidence.by_scope.get(id(scope), ())
+    open_calls = [call for call in own if call.unit is None and call.request is not None]
     waiting = _pair(waiting, open_calls, _same_meaning)
     waiting = _pair(waiting, open_calls, _same_name)
     asked_at = [unit.node.start for unit in scope.models]
@@ -244,7 +261,7 @@ def _answered(main: Scope, evidence: _Evidence) -> None:
     """Give calls the answers that later messages hold: by id, else by place in the message list."""
     for scope in main.all():
         by_meaning: dict[str, list[Call]] = {}
-        own = sorted((call for call in evidence.calls if call.scope is scope), key=lambda call: call.order)
+        own = sorted(evidence.by_scope.get(id(scope), ()), key=lambda call: call.order)
         for call in own:
             if call.request is not None:
                 by_meaning.setdefault(_meaning(call.request), []).append(call)
@@ -258,7 +275,9 @@ def _answered(main: Scope, evidence: _Evidence) -> None:
             if any(calls_in([message]) for message in loose):
                 _answer_by_place(loose, by_meaning, evidence)
             elif loose:
-                _answer_from_the_end(answers_in(loose), [call for call in own if call.order[0] < now])
+                answers = answers_in(loose)
+                made = bisect_left(own, now, key=lambda call: call.order[0])
+                _answer_from_the_end(answers, own[max(0, made - len(answers)) : made])
 
 
 def _answer_from_the_end(answers: Sequence[Part], calls: Sequence[Call]) -> None:
@@ -314,9 +333,7 @@ def _answering(scope: Scope, *, first: bool) -> Iterator[tuple[Sequence[Message]
 
 
 def _ordered(main: Scope, evidence: _Evidence) -> list[Call]:
-    own: dict[int, list[Call]] = {}
-    for call in evidence.calls:
-        own.setdefault(id(call.scope), []).append(call)
+    own = evidence.by_scope
     result: list[Call] = []
     stack: list[Call | Scope] = [main]
     while stack:

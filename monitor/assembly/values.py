@@ -17,6 +17,8 @@ from monitor.model.invocation import Capture
 MAX_DEPTH = 64
 """Deeper values are kept as text: nothing real nests deeper, and later steps recurse."""
 
+_DECODER = json.JSONDecoder(strict=False)
+
 _KEYWORDS = re.compile(r"[a-z_]\w*=(?:['\"\[{(\d]|None |True |False |[A-Za-z.]+\()")
 
 _SENTINELS = frozenset(
@@ -59,9 +61,9 @@ def decode_any(value: Any) -> Any:
     return decode(value)
 
 
-def looks_cut(value: Any) -> bool:
-    """Whether text begins as a JSON list or object but is none: cut by a length limit."""
-    return isinstance(value, str) and value.lstrip()[:2] in ("[{", '{"', "[[", '["') and _container(value) is None
+def looks_cut(decoded: Any) -> bool:
+    """Whether a decoded value is still text that begins as a JSON list or object: cut by a length limit."""
+    return isinstance(decoded, str) and decoded.lstrip()[:2] in ("[{", '{"', "[[", '["')
 
 
 def _container(text: str) -> tuple[Any] | None:
@@ -95,7 +97,7 @@ def _constructor(text: str) -> tuple[Any] | None:
 def from_json(text: str) -> tuple[Any] | None:
     """The JSON value in a 1-tuple, None when the text is no JSON or nests too deep."""
     try:
-        value = json.loads(text, strict=False)
+        value = _DECODER.decode(text)
     except (ValueError, RecursionError):
         return None
     if isinstance(value, str):

@@ -63,7 +63,7 @@ def _opened(reader: Reader, field: Field, value: Any, source: str) -> Mapping[st
     decoded = decode(value)
     if isinstance(decoded, Mapping):
         return decoded
-    if looks_cut(value):
+    if looks_cut(decoded):
         reader.put(field, (), source, capture=Capture.TRUNCATED)
     return None
 

@@ -39,6 +39,8 @@ CONVERSATION_KEYS = (
 )
 """Keys of a conversation's id in order of preference (reference: conventions, section 7)."""
 
+_KEYS = frozenset(CONVERSATION_KEYS)
+_RANK = {key: number for number, key in enumerate(CONVERSATION_KEYS)}
 _METADATA_KEYS = ("session_id", "conversation_id", "thread_id")
 _SHARED = frozenset({"default"})
 """Values that everybody has who sets nothing (Spring AI's chat memory)."""
@@ -66,7 +68,8 @@ class Identity:
         browser = (
             record.span.resource.attributes.get("telemetry.sdk.language") == "webjs" or "browser" in record.prefixes
         )
-        for key in CONVERSATION_KEYS:
+        present = _KEYS.intersection(record.attributes)
+        for key in sorted(present, key=_RANK.__getitem__) if present else ():
             if key == "session.id" and browser:
                 continue  # real user monitoring: a browser's session, not a conversation
             value = record.attributes.get(key)

@@ -34,7 +34,7 @@ class OpenLit:
         reader = Reader(record)
         attributes = record.attributes
         operation = attributes.get("gen_ai.operation.name")
-        name = attributes.get("gen_ai.agent.name")
+        name = record.text("gen_ai.agent.name")
         if operation == "invoke_agent" and name in NODES and name == attributes.get("gen_ai.agent.id"):
             reader.classify(SpanClass.STEP, "gen_ai.agent.id")
         elif operation == "chat":

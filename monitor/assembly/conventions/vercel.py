@@ -76,11 +76,11 @@ def _prompt(reader: Reader) -> None:
     whole = attributes.get("ai.prompt")
     if whole is None:
         return
-    reason = withheld(whole) or (Capture.TRUNCATED if looks_cut(whole) else None)
+    prompt = decode(whole)
+    reason = withheld(whole) or (Capture.TRUNCATED if looks_cut(prompt) else None)
     if reason is not None:
         reader.put(Field.INPUT, (), "ai.prompt", capture=reason)
         return
-    prompt = decode(whole)
     fields: Mapping[str, Any] = prompt if isinstance(prompt, Mapping) else {"prompt": whole}
     reader.instructions(_instructions(fields.get("system", fields.get("instructions"))), "ai.prompt")
     given = messages_of(fields.get("messages") or fields.get("prompt"), "user")
