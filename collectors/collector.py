@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 
 class CollectorFailed(Exception):
@@ -40,4 +40,14 @@ class Collector(Protocol):
     @property
     def endpoints(self) -> tuple[str, ...]:
         """Where it listens or what it reads, as bound (a port of 0 has become the real one)."""
+        ...
+
+
+@runtime_checkable
+class Polls(Protocol):
+    """A collector that reads a source by itself, and so can lag behind it."""
+
+    @property
+    def lag_seconds(self) -> float:
+        """Everything that the source showed up to so many seconds ago has been taken."""
         ...

@@ -36,6 +36,7 @@ from monitor.scheduling.scheduler import Scheduler
 from monitor.server.context import Phase, Readiness, ServerContext, Status
 from monitor.server.listener import ApiServer, ServerFailed
 from monitor.store.protocol import Store, StoreTooNew, StoreUnwritable
+from monitor.store.cursors import StoredCursors
 from monitor.store.sqlite import SqliteStore
 from monitor.telemetry import Telemetry
 from monitor.upkeep import Kept, Upkeep
@@ -173,7 +174,9 @@ class App:
     async def _start_working(self) -> None:
         for name, parsed in self.configuration.collectors.items():
             self.telemetry.expect_collector(name)
-            collector = build_collector(name, parsed, self.intake, self.telemetry)
+            collector = build_collector(
+                name, parsed, self.intake, self.telemetry, clock=self.clock, cursors=StoredCursors(self.store)
+            )
             await collector.start()
             self.collectors.append(collector)
             self._parts.append(collector.stop)

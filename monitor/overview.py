@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from collectors.collector import Collector
+from collectors.collector import Collector, Polls
 from monitor.clock import rfc3339
 from monitor.configuration import Configuration
 from monitor.judging.judge import Judge
@@ -20,6 +20,7 @@ def collector_status(collector: Collector) -> dict[str, Any]:
         "type": collector.name.partition("/")[0],
         "endpoints": list(collector.endpoints),
         "problem": collector.problem,
+        "lag_seconds": round(collector.lag_seconds, 1) if isinstance(collector, Polls) else None,
     }
 
 

@@ -45,6 +45,7 @@ class Telemetry:
         self.journal_bytes = gauge("journal_bytes", "Size of the journal on disk.")
         self.ingest_lag = gauge("ingest_lag_seconds", "Age of the oldest open trace's last data.", "collector")
         self.collector_up = gauge("collector_up", "1 while the collector delivers.", "collector")
+        self.poll_lag = gauge("poll_lag_seconds", "How far a polling collector is behind its source.", "collector")
         self.spans_dropped = counter("spans_dropped", "Spans and log records acknowledged and not kept.", "reason")
         self.duplicate_spans = counter("duplicate_spans", "Spans that were delivered more than once.")
         self.late_spans = counter("late_spans", "Spans and log records that came after their trace had settled.")

@@ -19,7 +19,11 @@ _SECRET_PATHS = (
     ("judges", "*", "api_key"),
     ("exporters", "otlp", "headers", "*"),
     ("collectors", "*", "headers", "*"),
+    ("collectors", "*", "auth", "bearer_token"),
+    ("collectors", "*", "auth", "basic", "password"),
 )
+_PLAIN_HEADERS = frozenset({"x-scope-orgid", "x-tenant", "accept", "user-agent"})
+"""Headers of collectors that are no secrets: names of tenants."""
 KeyPath = tuple[str | int, ...]
 
 
@@ -98,6 +102,8 @@ def _expand(value: Any, path: KeyPath, document: Document, environment: Mapping[
 def _literal_secrets(document: Document) -> Iterator[Fault]:
     for pattern in _SECRET_PATHS:
         for path, value in _at(document.data, pattern, ()):
+            if path[-2] == "headers" and path[0] == "collectors" and str(path[-1]).lower() in _PLAIN_HEADERS:
+                continue
             if isinstance(value, str) and not re.fullmatch(r"\s*(Bearer )?\$\{env:[^}]*\}\s*", value):
                 alternative = "api_key_file" if path[-1] == "api_key" else "an environment variable"
                 yield document.fault(path, f"is a literal secret: write ${{env:NAME}} instead, or use {alternative}")

@@ -103,8 +103,8 @@ def test_all_faults_are_told_together() -> None:
 def test_unknown_types_are_named() -> None:
     """An unknown type comes with the nearest known, a promised one with the promise."""
     assert faults(None, "oltp") == [((), "`oltp` is no type of collector; did you mean `otlp`?")]
-    assert faults(None, "zipkin") == [((), "`zipkin` is no type of collector; the types are `otlp`")]
-    assert "later version" in faults(None, "tempo")[0][1]
+    assert faults(None, "zipkin") == [((), "`zipkin` is no type of collector; the types are `otlp`, `tempo`, `jaeger`, `otlp_file`, `phoenix`, `langfuse`")]
+    assert "later version" in faults(None, "kafka")[0][1]
 
 
 def test_the_type_is_what_stands_before_the_slash() -> None:
