@@ -6,6 +6,7 @@ from grafana_foundation_sdk.builders.dashboard import Dashboard
 
 from deploy.grafana.panels import (
     BYTES,
+    HALF,
     PER_SECOND,
     SECONDS,
     THIRD,
@@ -69,6 +70,10 @@ def _intake() -> tuple[object, ...]:
         lines("Open traces", "Traces that have not settled.", Query(f"sum by (collector) (rubricd_open_traces{{{COLLECTOR}}})", "{{collector}}"), span=THIRD),
         lines("Journal", "Size of the journal on disk.", Query("sum(rubricd_journal_bytes)", "journal"), unit=BYTES, span=THIRD),
         lines("Collectors up", "1 while the collector delivers.", Query(f"min by (collector) (rubricd_collector_up{{{COLLECTOR}}})", "{{collector}}"), span=THIRD),
+        lines("Behind the source", "How far each polling collector is behind its source.",
+              Query(f"max by (collector) (rubricd_poll_lag_seconds{{{COLLECTOR}}})", "{{collector}}"), unit=SECONDS, span=HALF),
+        lines("Ingest lag", "Age of the oldest open trace's last data.",
+              Query(f"max by (collector) (rubricd_ingest_lag_seconds{{{COLLECTOR}}})", "{{collector}}"), unit=SECONDS, span=HALF),
     )  # fmt: skip
 
 

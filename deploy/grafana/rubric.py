@@ -7,6 +7,7 @@ from grafana_foundation_sdk.builders.dashboard import Dashboard
 from deploy.grafana.panels import (
     RATIO,
     SCOPE,
+    SECONDS,
     WHOLE,
     Query,
     band,
@@ -54,12 +55,20 @@ def _rate() -> object:
 
 
 def _evidence() -> tuple[object, ...]:
+    by = "monitor, rubric, agent, environment"
+    name = "{{agent}} {{rubric}}"
     return (
-        lines("Evidence of a regression", "Logarithm of the evidence against the objective; the alarm stands while the state is 1.",
-              Query(f"max by (monitor, rubric, agent, environment) (rubricd_regression_log_evidence{{{SCOPE}}})", "evidence {{agent}} {{rubric}}"),
-              Query(f"max by (monitor, rubric, agent, environment) (rubricd_regression{{{SCOPE}}})", "alarm {{agent}} {{rubric}}"), links=FAILING),
+        lines("Evidence of a regression", "Logarithm of the evidence, and what an alarm takes; the alarm stands while the state is 1.",
+              Query(f"max by ({by}) (rubricd_regression_log_evidence{{{SCOPE}}})", f"evidence {name}"),
+              Query(f"max by ({by}) (rubricd_regression_log_threshold{{{SCOPE}}})", f"an alarm takes {name}"),
+              Query(f"max by ({by}) (rubricd_regression{{{SCOPE}}})", f"alarm {name}"), links=FAILING),
         lines("Samples", "Judged invocations of the window, as many equal draws as tell as much.",
               Query(f"sum by ({VERSIONED}) (rubricd_effective_samples{{{WINDOW}}})", NAME)),
+        lines("Corrected for errors of the judge", "Pass rate corrected by people's labels, where there are enough.",
+              Query(f"max by ({by}) (rubricd_pass_rate_corrected_ratio{{{WINDOW}}})", name), unit=RATIO),
+        cells("Regressions that stand", "How long ago each has most likely begun.",
+              [("begun before", Query(f"time() - min by ({by}) (rubricd_regression_started_timestamp_seconds{{{SCOPE}}})"))],
+              units={"begun before": SECONDS}, links=FAILING, span=12),
     )  # fmt: skip
 
 

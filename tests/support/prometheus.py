@@ -1,4 +1,4 @@
-"""A real Prometheus that scrapes one daemon, and PromQL answers from it."""
+"""A real Prometheus that scrapes one daemon, with rules and an Alertmanager where wanted, and PromQL answers from it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import json
 import subprocess
 import urllib.parse
 import urllib.request
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,18 @@ from tests.support.daemon import free_port, wait_for
 class Prometheus:
     """One Prometheus process with its own folder and port, scraping every second with exemplars on."""
 
-    def __init__(self, program: str, folder: Path, target: str) -> None:
+    def __init__(
+        self, program: str, folder: Path, target: str, rules: Sequence[Path] = (), alertmanager: str | None = None
+    ) -> None:
         self.port = free_port()
         folder.mkdir(parents=True, exist_ok=True)
-        configuration = {
-            "global": {"scrape_interval": "1s", "scrape_timeout": "1s"},
+        configuration: dict[str, Any] = {
+            "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+            "rule_files": [str(file) for file in rules],
             "scrape_configs": [{"job_name": "rubricd", "static_configs": [{"targets": [target]}]}],
         }
+        if alertmanager is not None:
+            configuration["alerting"] = {"alertmanagers": [{"static_configs": [{"targets": [alertmanager]}]}]}
         (folder / "prometheus.yml").write_text(yaml.safe_dump(configuration))
         self._log = (folder / "prometheus.log").open("wb")
         self.process = subprocess.Popen(

@@ -1,0 +1,200 @@
+"""From spans to a notification: real daemon, Prometheus with generated rules, Alertmanager, webhook; and every dashboard query on that Prometheus."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.request import urlopen
+
+import pytest
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+
+from tests.support.agents import provider, run_agent
+from tests.support.alertmanager import Alertmanager, Webhook
+from tests.support.daemon import Daemon, wait_for
+from tests.support.judge_server import MARKER, JudgeServer, judge_server
+from tests.support.prometheus import Prometheus
+
+ROOT = Path(__file__).resolve().parents[2]
+NOT_HERE = {
+    "rubricd_poll_lag_seconds": "needs a polling collector",
+    "rubricd_judge_agreement_ratio": "comes with judge trust (issue 6, point 4)",
+    "rubricd_pass_rate_corrected_ratio": "comes with judge trust (issue 6, point 4)",
+    "rubricd_regression": "comes with regression detection (issue 6, point 2)",
+    "rubricd_regression_log_evidence": "comes with regression detection (issue 6, point 2)",
+    "rubricd_regression_log_threshold": "comes with regression detection (issue 6, point 2)",
+    "rubricd_regression_started_timestamp_seconds": "comes with regression detection (issue 6, point 2)",
+}
+"""Metrics that this daemon does not show, and why: queries of nothing else may be empty."""
+
+
+def configuration(judge: JudgeServer, **monitor: Any) -> dict[str, Any]:
+    """A monitor with objectives and labels, run every second; the judge has prices and a day's limit."""
+    return {
+        "judges": {
+            "default": {
+                "model": "judge-model",
+                "base_url": judge.url,
+                "limits": {"usd_per_day": 25},
+                "prices": {"input_per_million": 0.4, "output_per_million": 1.6},
+            }
+        },
+        "rubrics": [
+            {
+                "name": "party_size_limit",
+                "kind": "check",
+                "expect": {"tool_arguments": {"tool": "book_table", "schema": {"properties": {"party_size": {"maximum": 8}}}}},
+            },
+            {"name": "polite", "statement": "The answer never blames the user."},
+        ],
+        "monitors": {
+            "bookings": {
+                "rubrics": {"party_size_limit": {"objective": 0.95}, "polite": {"objective": 0.9}, "restaurant_booking": {}},
+                "sample": {"rate": 1.0, "max_per_hour": 100000},
+                "schedule": {"every": "1s"},
+                "windows": ["1h"],
+                "labels": {"team": "bookings"},
+                **monitor,
+            }
+        },
+        "metrics": {"zero_for": "4s"},
+    }  # fmt: skip
+
+
+@dataclass
+class Watch:
+    """A daemon with its judge, and all that watches it."""
+
+    daemon: Daemon
+    prometheus: Prometheus
+    webhook: Webhook
+
+    def send(self, agent: str, good: int, bad: int = 0, silent: int = 0) -> None:
+        """Runs of an agent through the OTLP port: good ones, ones that break both rubrics, and ones without an answer."""
+        tracers = provider(OTLPSpanExporter(endpoint=f"http://127.0.0.1:{self.daemon.http_port}/v1/traces"), agent)
+        for number in range(good + bad + silent):
+            size, answer = (4, "Done, a table for four.") if number < good else (12, f"Your fault. {MARKER}")
+            tool = {"name": "book_table", "arguments": {"party_size": size}}
+            run_agent(tracers, agent, "A table, please.", None if number >= good + bad else answer, tool)
+        tracers.shutdown()
+
+    def judged(self, agent: str, count: int) -> None:
+        """Wait until Prometheus has seen that many verdicts of the deterministic rubric."""
+        query = f'sum(rubricd_verdicts_total{{agent="{agent}",rubric="party_size_limit"}})'
+        wait_for(lambda: self.prometheus.value(query) == count, f"{count} verdicts of {agent}", 60)
+
+
+@pytest.fixture
+def watch(tmp_path: Path, required_program: Callable[[str, str], str]) -> Iterator[Callable[..., Watch]]:
+    """Starts everything, with the rules that `rubricd rules` gives for the daemon's own configuration."""
+    prometheus = required_program("prometheus", "apt-get install prometheus")
+    alertmanager = required_program("prometheus-alertmanager", "apt-get install prometheus-alertmanager")
+    with ExitStack() as stack:
+
+        def start(**monitor: Any) -> Watch:
+            judge = stack.enter_context(judge_server())
+            daemon = Daemon(tmp_path, configuration(judge, **monitor)).start()
+            stack.callback(daemon.kill)
+            webhook = Webhook()
+            stack.callback(webhook.stop)
+            manager = Alertmanager(alertmanager, tmp_path / "alertmanager", webhook.url)
+            stack.callback(manager.stop)
+            rules = tmp_path / "rubricd.rules.yml"
+            rules.write_text(_generated(daemon.file), encoding="utf-8")
+            server = f"127.0.0.1:{daemon.server_port}"
+            watching = Prometheus(prometheus, tmp_path / "prometheus", server, [rules], manager.address)
+            stack.callback(watching.stop)
+            wait_for(lambda: watching.value("up") == 1, "the first scrape")
+            return Watch(daemon, watching, webhook)
+
+        yield start
+
+
+def _generated(file: Path) -> str:
+    ran = subprocess.run(
+        [sys.executable, "-m", "monitor", "rules", "-c", str(file)], capture_output=True, text=True, check=True, cwd=ROOT
+    )  # fmt: skip
+    return ran.stdout
+
+
+@pytest.mark.service
+def test_an_agent_that_turns_bad_reaches_the_webhook(watch: Callable[..., Watch]) -> None:
+    """Both agents are well and nothing fires; one turns bad, and its page comes with labels, annotations and a link to just its failing invocations."""
+    watching = watch()
+    watching.send("shop-bot", good=15)
+    watching.send("well-bot", good=15)
+    watching.judged("shop-bot", 15)
+    watching.judged("well-bot", 15)
+    assert watching.webhook.alerts == []
+    watching.send("shop-bot", good=0, bad=30)
+    watching.send("well-bot", good=15)
+    (alert, *_) = wait_for(
+        lambda: watching.webhook.firing("RubricdQualityBudgetBurn", burn="fast", rubric="party_size_limit"), "the alert", 60
+    )  # fmt: skip
+    own = {"monitor": "bookings", "rubric": "party_size_limit", "agent": "shop-bot", "environment": "test"}
+    assert alert["labels"] == own | {"alertname": "RubricdQualityBudgetBurn", "burn": "fast", "severity": "page", "team": "bookings"}  # fmt: skip
+    annotations = alert["annotations"]
+    assert set(annotations) == {"summary", "description", "runbook_url", "dashboard_url", "traces_url"}
+    assert annotations["summary"] == "shop-bot fails party_size_limit far more often than its objective allows"
+    assert re.match(r"[\d.]+% of the judged invocations of shop-bot \(test\) failed", annotations["description"])
+    assert annotations["runbook_url"].endswith("#rubricdqualitybudgetburn")
+    assert "var-monitor=bookings&var-rubric=party_size_limit&var-agent=shop-bot" in annotations["dashboard_url"]
+    with urlopen(annotations["traces_url"], timeout=10) as answer:
+        failing = json.loads(answer.read())["items"]
+    assert {(one["agent_name"], one["rubric"], one["verdict"]) for one in failing} == {("shop-bot", "party_size_limit", "fail")}  # fmt: skip
+    assert len(failing) == 30
+    assert not any(one["labels"].get("agent") == "well-bot" for one in watching.webhook.alerts)
+
+
+@pytest.mark.service
+def test_agents_at_their_objective_raise_nothing(watch: Callable[..., Watch]) -> None:
+    """An agent that fails one run in twenty, as its objective allows, and one that never does: no alert, neither pending nor firing."""
+    watching = watch()
+    for _ in range(3):
+        watching.send("steady-bot", good=19, bad=1)
+    watching.send("well-bot", good=40)
+    watching.judged("steady-bot", 60)
+    watching.judged("well-bot", 40)
+    ratio = 'monitor_rubric_agent_environment:rubricd_verdicts_judged:increase1h{agent="steady-bot",rubric="party_size_limit"}'
+    wait_for(lambda: (watching.prometheus.value(ratio) or 0) > 50, "the rules to have seen them")
+    assert watching.webhook.alerts == []
+    assert watching.prometheus.api("alerts")["alerts"] == []
+
+
+@pytest.mark.service
+def test_every_dashboard_query_returns_data(watch: Callable[..., Watch]) -> None:
+    """With runs that pass, fail and cannot be judged, each query of each dashboard gives series, but for metrics that this daemon does not have."""
+    watching = watch(regression={"false_alarm_every": 100})
+    watching.send("shop-bot", good=10, bad=60, silent=5)
+    watching.judged("shop-bot", 75)
+    queries = {
+        target["expr"]: f"{file.stem}: {panel['title']}"
+        for file in sorted((ROOT / "deploy" / "grafana").glob("*.json"))
+        for panel in json.loads(file.read_text(encoding="utf-8"))["panels"]
+        for target in panel.get("targets", ())
+    }
+    assert len(queries) > 60
+
+    def empty() -> dict[str, str]:
+        return {expr: place for expr, place in queries.items() if not _answers(watching.prometheus, expr)}
+
+    def explained(expr: str) -> bool:
+        return any(re.search(rf"{name}\b", expr) for name in NOT_HERE)
+
+    wait_for(lambda: not [expr for expr in empty() if not explained(expr)], f"data for each of {empty()}", 30)
+
+
+def _answers(prometheus: Prometheus, expr: str) -> bool:
+    """Whether a query gives at least one number, with every variable at "All"."""
+    for variable, value in (("$__rate_interval", "1m"), ("$__range", "5m"), ("$window", "1h")):
+        expr = expr.replace(variable, value)
+    result = prometheus.api("query", query=re.sub(r"\$\w+", ".*", expr))["result"]
+    return any(math.isfinite(float(series["value"][1])) for series in result)
