@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
+from monitor.model.browsing import AnswerQuery, CriteriaCount, DialectCount
 from monitor.model.evidence import CriterionScores, LoggedVerdict, RegressionState, SeriesKey
 from monitor.model.invocation import Invocation
 from monitor.model.run import (
@@ -237,6 +238,22 @@ class Store(Protocol):
 
     def decisions(self, trace_id: str) -> Sequence[Mapping[str, Any]]:
         """Per invocation of the trace and monitor: what was decided, why, with which u and probability; and the evaluations that came of it."""
+        ...
+
+    def list_answers(self, query: AnswerQuery) -> Page:
+        """Invocations, or their verdicts, with what the pages show of them, newest first by the end. An item has `id`, `trace_id`,
+        `conversation_id`, `agent`, `agent_version`, `environment`, `started_at` and `ended_at` (seconds), `revision`, `has_error`, `tools`,
+        `has_content`, the beginnings of `user_input` and `final_response`, `verdicts` (every evaluation, without explanations), and in a
+        listing of verdicts the `matched` one and the beginning of its `explanation`.
+        """
+        ...
+
+    def criteria_counts(self, monitor: str, since: float, until: float, limit: int) -> Sequence[CriteriaCount]:
+        """What the criteria scored in the newest `limit` verdicts of invocations that ended in [since, until), equal ones counted together."""
+        ...
+
+    def dialects(self, limit: int) -> Sequence[DialectCount]:
+        """In which dialects the newest `limit` invocations came and what they lacked, most frequent first."""
         ...
 
     # -- erasing -------------------------------------------------------------------------------------------------------

@@ -29,6 +29,11 @@ def unpacked(blob: bytes) -> bytes:
     raise ValueError(f"content is stored with codec {codec.hex()}, which this rubricd does not know")
 
 
+def unpacked_start(blob: bytes, size: int) -> bytes:
+    """The first `size` bytes of what was packed, without unpacking the rest. Raises ValueError for a codec of a later version."""
+    return zlib.decompressobj().decompress(blob[1:], size) if blob[:1] == _ZLIB else unpacked(blob)[:size]
+
+
 _encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
 
 

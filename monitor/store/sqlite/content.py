@@ -6,10 +6,14 @@ An error's text may quote a message, so it is content too; that there was one is
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 from monitor.model.invocation import Invocation, Message, ToolCall, ToolDefinition, ToolStatus
-from monitor.store.sqlite.blobs import packed_json, unpacked_json
+from monitor.store.sqlite.blobs import packed_json, unpacked_json, unpacked_start
+
+_READ_FOR_OPENING = 256 * 1024
+_LONGEST_HALF_ESCAPE = 6
 
 
 def content_blob(invocation: Invocation) -> bytes:
@@ -47,3 +51,28 @@ def with_content(invocation: Invocation, blob: bytes) -> Invocation:
             for name, number, arguments, result, known, failure, status, *place in calls
         ),
     )
+
+
+def opening(blob: bytes, characters: int) -> tuple[str | None, str | None]:
+    """The first characters of user input and final response. Only the start of the blob is read: a listing shows many."""
+    text, place, found = unpacked_start(blob, _READ_FOR_OPENING).decode("ascii"), 1, []
+    for _ in range(3):  # instructions, user input, final response
+        try:
+            value, place = json.JSONDecoder().raw_decode(text, place)
+            found.append(value)
+            place += 1
+        except ValueError:
+            found.append(_cut_text(text[place:]))
+            break
+    _, question, answer = (*found, None, None)[:3]
+    return (question and question[:characters]), (answer and answer[:characters])
+
+
+def _cut_text(text: str) -> str | None:
+    """A JSON text that ends too early, up to there; an escape that is cut in two is left out."""
+    for cut in range(_LONGEST_HALF_ESCAPE + 1):
+        try:
+            return str(json.loads(text[: len(text) - cut] + '"')) if text.startswith('"') else None
+        except ValueError:
+            continue
+    return None

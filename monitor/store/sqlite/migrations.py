@@ -129,6 +129,10 @@ MIGRATIONS = (
     CREATE TABLE regressions (id TEXT PRIMARY KEY, opened_at REAL NOT NULL, body TEXT NOT NULL) STRICT, WITHOUT ROWID;
     CREATE INDEX regressions_by_opening ON regressions (opened_at, id);
     """,
+    """
+    -- Verdicts that did not pass are looked for among many that did; a query says `verdict <> 'pass'` to use it.
+    CREATE INDEX verdicts_not_passed ON verdicts (verdict, window_at, evaluation) WHERE verdict <> 'pass';
+    """,
 )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from monitor.model.browsing import AnswerQuery, CriteriaCount, DialectCount
 from monitor.model.evidence import CriterionScores, LoggedVerdict, RegressionState, SeriesKey
 from monitor.model.invocation import Invocation
 from monitor.model.run import (
@@ -29,6 +30,7 @@ from monitor.model.totals import WindowFigures
 from monitor.model.verdict import Verdict
 from monitor.store.protocol import Recompute
 from monitor.store.sqlite import (
+    browsing,
     budget_cut,
     erasure,
     evaluations,
@@ -245,6 +247,21 @@ class SqliteStore:
         """Per invocation of the trace and monitor: what was decided and why, and the evaluations that came of it."""
         with self._reads.snapshot() as connection:
             return explanations.decisions(connection, trace_id)
+
+    def list_answers(self, query: AnswerQuery) -> Page:
+        """Invocations or verdicts as the pages show them, newest first."""
+        with self._reads.snapshot() as connection:
+            return browsing.answers(connection, query)
+
+    def criteria_counts(self, monitor: str, since: float, until: float, limit: int) -> Sequence[CriteriaCount]:
+        """What the criteria scored in the newest verdicts of a time."""
+        with self._reads.snapshot() as connection:
+            return browsing.criteria(connection, monitor, since, until, limit)
+
+    def dialects(self, limit: int) -> Sequence[DialectCount]:
+        """In which dialects the newest invocations came and what they lacked."""
+        with self._reads.snapshot() as connection:
+            return browsing.dialects(connection, limit)
 
     # -- erasing
     def forget(self, *, trace_id: str | None = None, conversation_id: str | None = None) -> int:

@@ -1,0 +1,69 @@
+"""What people look for among stored invocations, and what the store finds: the questions of the pages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerQuery:
+    """What a listing of answers is filtered by; a None matches all. Times are seconds since 1970-01-01Z, of the invocation's end.
+
+    `agent` is the label. With any of `monitor`, `rubric`, `verdict`, `criterion` the listing has an item for each verdict, else for each
+    invocation. `criterion` asks for verdicts in which that criterion applied and fell short of its best.
+    """
+
+    agent: str | None = None
+    agent_version: str | None = None
+    environment: str | None = None
+    conversation_id: str | None = None
+    monitor: str | None = None
+    rubric: str | None = None
+    rubric_version: str | None = None
+    verdict: str | None = None
+    criterion: str | None = None
+    since: float | None = None
+    until: float | None = None
+    cursor: str | None = None
+    limit: int = 50
+
+    @property
+    def of_verdicts(self) -> bool:
+        """Whether the listing has an item for each verdict."""
+        return any((self.monitor, self.rubric, self.rubric_version, self.verdict, self.criterion))
+
+
+@dataclass(frozen=True, slots=True)
+class CriterionScore:
+    """What one criterion of a verdict scored; `best` is what it could have."""
+
+    id: str
+    score: float | None
+    applicable: bool
+    weight: float | None
+    best: float
+
+
+@dataclass(frozen=True, slots=True)
+class CriteriaCount:
+    """So many verdicts of a rubric had exactly these scores."""
+
+    rubric: str
+    verdict: str
+    scores: tuple[CriterionScore, ...]
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class DialectCount:
+    """So many invocations came in this dialect through this collector; `missing` and `capture` count those that lacked a field.
+
+    `missing` is by field, `capture` by reason (not_captured, redacted, truncated, referenced), each invocation at most once.
+    """
+
+    collector: str
+    convention: str
+    count: int
+    missing: Mapping[str, int]
+    capture: Mapping[str, int]
