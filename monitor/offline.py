@@ -7,7 +7,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from monitor.clock import Clock
-from monitor.judging.judge import Judge, judge_deterministic
+from monitor.judging.judge import Judge
+from monitor.judging.programs import judge_without_model
 from monitor.judging.retry import with_retries
 from monitor.judging.verdicts import verdict
 from monitor.model.invocation import Invocation
@@ -17,6 +18,7 @@ from monitor.rubrics.rubric import Rubric
 from monitor.rubrics.version import rubric_version
 
 MONITOR = "offline"
+PROGRAMS_AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +33,7 @@ class Scoring:
 async def score(scoring: Scoring, clock: Clock, done: Callable[[Verdict], None]) -> list[Verdict]:
     """Judge everything; `done` hears of each result as it comes. The result is in the order of invocations, then rubrics."""
     judge = scoring.judge
-    room = asyncio.Semaphore(judge.settings.max_concurrency if judge else 1)
+    room = asyncio.Semaphore(judge.settings.max_concurrency if judge else PROGRAMS_AT_ONCE)
 
     async def one(invocation: Invocation, rubric: Rubric) -> Verdict:
         async with room:
@@ -51,7 +53,7 @@ async def score(scoring: Scoring, clock: Clock, done: Callable[[Verdict], None])
 async def _judged(invocation: Invocation, rubric: Rubric, judge: Judge | None, clock: Clock) -> Judgement:
     """One judgement; temporary failures are tried again as the daemon would, without giving the place up."""
     if not rubric.judged:
-        return await asyncio.to_thread(judge_deterministic, rubric, invocation)
+        return await judge_without_model(rubric, invocation)
     if judge is None:
         failure = EvaluationFailure(ErrorType.EVALUATOR_FAILED, "no judge is configured for this rubric")
         return Judgement(None, failure=failure, threshold=rubric.threshold)

@@ -14,6 +14,8 @@ from pathlib import Path
 
 from monitor.clock import Clock
 from monitor.configuration import Configuration
+from monitor.rubrics.kinds.code import CodeSpec
+from monitor.rubrics.programs import current_content
 from monitor.settings.document import ConfigurationError
 from monitor.settings.tree import Settings
 from monitor.telemetry import Telemetry
@@ -101,7 +103,7 @@ class Reloader:
 
 
 def _content(configuration: Configuration) -> str:
-    """A hash of the configuration file and of all rubric files that it names."""
+    """A hash of the configuration file, of all rubric files that it names, and of the programs of `code` rubrics in use."""
     digest = hashlib.sha256()
     folder = Path(configuration.file).parent
     files = [Path(configuration.file)]
@@ -115,4 +117,8 @@ def _content(configuration: Configuration) -> str:
             digest.update(str(file).encode() + b"\0" + file.read_bytes() + b"\0")
         except OSError as error:
             digest.update(f"{file}: {error.errno}".encode())
+    for rubrics in configuration.resolved.values():
+        for one in rubrics:
+            if isinstance(one.rubric.spec, CodeSpec):
+                digest.update(current_content(one.rubric.spec).encode())
     return digest.hexdigest()

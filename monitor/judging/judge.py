@@ -14,13 +14,15 @@ from monitor.judging.abilities import AbilityMemory
 from monitor.judging.asking import Asked, Asker, Call
 from monitor.judging.client import ChatMessage, JudgeClient
 from monitor.judging.limits import DailyBudget, DailyUse, RateLimiter, next_day
+from monitor.judging.programs import judge_without_model
 from monitor.judging.prompting import system_message, user_message
 from monitor.judging.redact import redacted
 from monitor.judging.reply import Question
+from monitor.judging.seeing import Seen, look
 from monitor.judging.transcript import Transcript, TranscriptLimits, transcript
 from monitor.model.invocation import Invocation
 from monitor.model.verdict import ErrorType, EvaluationFailure, Judgement, Outcome, Usage
-from monitor.rubrics.kinds.kind import DeterministicKind, JudgedKind, Sample
+from monitor.rubrics.kinds.kind import JudgedKind, Sample
 from monitor.rubrics.kinds.needs import unmet
 from monitor.rubrics.kinds.spec import JudgedSpec
 from monitor.rubrics.rubric import Rubric
@@ -30,14 +32,6 @@ from monitor.telemetry import Telemetry
 
 _TIMEOUTS_AN_EVALUATION = 4
 _SHOWN_REPLY = 2000
-
-
-def judge_deterministic(rubric: Rubric, invocation: Invocation) -> Judgement:
-    """The judgement of a rubric that needs no model. Raises TypeError for one that does."""
-    kind = rubric.behaviour
-    if not isinstance(kind, DeterministicKind):
-        raise TypeError(f"{rubric.kind} rubrics are judged by a model")
-    return kind.judge(rubric.spec, invocation)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +99,7 @@ class Judge:
         """
         kind, spec = rubric.behaviour, rubric.spec
         if not isinstance(kind, JudgedKind) or not isinstance(spec, JudgedSpec):
-            return judge_deterministic(rubric, invocation)
+            return await judge_without_model(rubric, invocation)
         asked = parameters or judge_parameters(self.settings)
         reason = unmet(invocation, kind.needs(spec))
         if reason is not None:
@@ -115,13 +109,16 @@ class Judge:
             wait = next_day(self.clock.now()) - self.clock.now()
             message = f"{spent} of judge {self.name} is used up until the next day (UTC)"
             return _failed(rubric, EvaluationFailure(ErrorType.RATE_LIMITED, message, False, wait), asked)
-        return await self._ask(self._task(rubric, kind, spec, invocation, asked))
+        seen = look(kind, spec, redacted(invocation, self.redact_kinds))
+        if isinstance(seen, str):
+            return _judgement(rubric, Judgement(Outcome.UNJUDGEABLE, unjudgeable_reason=seen), asked)
+        return await self._ask(self._task(rubric, kind, seen.spec, seen, asked))
 
     def _task(
-        self, rubric: Rubric, kind: JudgedKind, spec: JudgedSpec, invocation: Invocation, parameters: JudgeParameters
+        self, rubric: Rubric, kind: JudgedKind, spec: JudgedSpec, seen: Seen, parameters: JudgeParameters
     ) -> _Task:
         mark = self.new_mark()
-        shown = transcript(redacted(invocation, self.redact_kinds), mark, spec.about, self.transcript_limits)
+        shown = transcript(seen.invocation, mark, seen.view, self.transcript_limits)
         messages = (
             ChatMessage("system", system_message(kind, spec)),
             ChatMessage("user", user_message(shown.text, mark)),

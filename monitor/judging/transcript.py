@@ -7,11 +7,11 @@ user or a tool can close a section or open one. Text is shown as it is, other va
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from monitor.model.invocation import Invocation, Message, ToolCall
+from monitor.model.invocation import Invocation, Message, ToolCall, ToolDefinition
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,29 +79,66 @@ def cut_middle(text: str, limit: int) -> str:
     return f"{text[:head]}\n[… {len(text) - limit} characters left out …]\n{text[-tail:]}"
 
 
-def transcript(invocation: Invocation, mark: str, about: str, limits: TranscriptLimits | None = None) -> Transcript:
-    """The invocation for a judge. `mark` is random for each call; `about` tool_use leaves the final answer out."""
-    bounds = limits or TranscriptLimits()
+@dataclass(frozen=True, slots=True)
+class View:
+    """What a rubric wants a judge to see: `about` tool_use leaves the final answer out, `hide` other parts; `context` adds sections,
+    `sentences` are the pieces of the final answer, shown one by one.
+    """
+
+    about: str = "final_response"
+    hide: Collection[str] = ()
+    context: Mapping[str, str] = field(default_factory=dict)
+    sentences: Sequence[str] = ()
+
+    def shows(self, part: str) -> bool:
+        """Whether a part of the record is shown."""
+        return part not in self.hide and not (part == "final_response" and self.about == "tool_use")
+
+
+def transcript(
+    invocation: Invocation, mark: str, view: View | str = "final_response", limits: TranscriptLimits | None = None
+) -> Transcript:
+    """The invocation for a judge. `mark` is random for each call; `view` may be just what the rubric is about."""
+    bounds, seen = limits or TranscriptLimits(), View(view) if isinstance(view, str) else view
     writer = _Writer(mark)
     writer.heading("record begins")
-    if invocation.system_instructions:
+    if invocation.system_instructions and seen.shows("system_instructions"):
         writer.section("instructions of the agent", invocation.system_instructions, "system_instructions", bounds.text)
-    if invocation.tool_definitions:
-        writer.heading("tools that the agent was offered")
-        for index, tool in enumerate(invocation.tool_definitions):
-            offered = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
-            known = {key: value for key, value in offered.items() if value is not None}
-            writer.content(known, f"tool_definitions[{index}]", bounds.tool_value)
-    _history(writer, invocation.history, bounds)
-    writer.section("request of the user", invocation.user_input or "(not recorded)", "user_input", bounds.text)
-    _steps(writer, invocation, bounds)
-    if about != "tool_use":
-        answer = invocation.final_response if invocation.final_response is not None else "(none)"
-        writer.section("final answer of the agent", answer, "final_response", bounds.text)
+    if invocation.tool_definitions and seen.shows("tool_definitions"):
+        _tools(writer, invocation.tool_definitions, bounds)
+    if seen.shows("history"):
+        _history(writer, invocation.history, bounds)
+    if seen.shows("user_input"):
+        writer.section("request of the user", invocation.user_input or "(not recorded)", "user_input", bounds.text)
+    if seen.shows("tool_calls"):
+        _steps(writer, invocation, bounds, seen.shows("tool_results"))
+    for name, text in seen.context.items():
+        writer.section(f"context: {name}", text, f"context.{name}", bounds.text)
+    if seen.shows("final_response"):
+        _answer(writer, invocation, seen.sentences, bounds)
     if invocation.error is not None:
         writer.section("the run ended with an error", invocation.error, "error", bounds.tool_value)
     writer.heading("record ends")
     return Transcript("\n".join(writer.lines), tuple(writer.truncated))
+
+
+def _tools(writer: _Writer, definitions: Sequence[ToolDefinition], bounds: TranscriptLimits) -> None:
+    writer.heading("tools that the agent was offered")
+    for index, tool in enumerate(definitions):
+        offered = {"name": tool.name, "description": tool.description, "parameters": tool.parameters}
+        known = {key: value for key, value in offered.items() if value is not None}
+        writer.content(known, f"tool_definitions[{index}]", bounds.tool_value)
+
+
+def _answer(writer: _Writer, invocation: Invocation, sentences: Sequence[str], bounds: TranscriptLimits) -> None:
+    """The answer as one text, or piece by piece where a rubric judges its sentences."""
+    if not sentences:
+        answer = invocation.final_response if invocation.final_response is not None else "(none)"
+        writer.section("final answer of the agent", answer, "final_response", bounds.text)
+        return
+    writer.heading("final answer of the agent, in numbered pieces")
+    for index, text in enumerate(sentences, start=1):
+        writer.section(f"piece s{index}", text, "final_response", bounds.text // len(sentences))
 
 
 def _history(writer: _Writer, messages: Sequence[Message], bounds: TranscriptLimits) -> None:
@@ -124,7 +161,7 @@ def _parts(message: Message) -> Iterator[str]:
         yield content if part.get("type") == "text" and isinstance(content, str) else shown(dict(part))
 
 
-def _steps(writer: _Writer, invocation: Invocation, bounds: TranscriptLimits) -> None:
+def _steps(writer: _Writer, invocation: Invocation, bounds: TranscriptLimits, results: bool) -> None:
     """Tool calls in order with what they returned. Many share the room that there is."""
     calls = invocation.tool_calls
     if not calls:
@@ -135,16 +172,18 @@ def _steps(writer: _Writer, invocation: Invocation, bounds: TranscriptLimits) ->
     for index, call in enumerate(calls):
         by = f" by {call.agent_name}" if call.agent_name else ""
         writer.heading(f"tool call {index + 1}{by}: {call.name}, status {call.status.value}")
-        _call(writer, call, f"tool_calls[{index}]", invocation, room)
+        _call(writer, call, f"tool_calls[{index}]", invocation, room, results)
 
 
-def _call(writer: _Writer, call: ToolCall, path: str, invocation: Invocation, room: int) -> None:
+def _call(writer: _Writer, call: ToolCall, path: str, invocation: Invocation, room: int, results: bool) -> None:
     capture = invocation.completeness.capture
     writer.heading("arguments")
     arguments = capture.get(f"{path}.arguments")
     writer.content(
         f"({arguments.value})" if arguments and call.arguments is None else call.arguments, f"{path}.arguments", room
     )
+    if not results:
+        return
     if call.error is not None:
         writer.section("error", call.error, f"{path}.error", room)
     if call.result_known:

@@ -8,19 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from monitor.clock import Clock
 from monitor.judging.definitions import Definitions, DrawnFor
-from monitor.judging.judge import Judge, judge_deterministic
+from monitor.judging.judge import Judge
 from monitor.judging.limits import next_day
+from monitor.judging.looking import judge_deterministic
 from monitor.judging.pauses import Pauses
+from monitor.judging.programs import run_program
 from monitor.judging.retry import delay_seconds
 from monitor.judging.verdicts import verdict_of
 from monitor.judging.writing import VerdictWriter
 from monitor.model.run import Evaluation
 from monitor.model.verdict import ErrorType, EvaluationFailure, Judgement, Verdict
+from monitor.rubrics.kinds.kind import ProgramKind
 from monitor.store.protocol import Store, StoreUnwritable
 from monitor.telemetry import Telemetry
 
@@ -36,6 +40,8 @@ class WorkerTuning:
     deterministic_lease_seconds: float = 60.0
     lease_margin_seconds: float = 30.0
     no_judge_seconds: float = 600.0
+    programs: int = 4
+    programs_waiting: int = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +78,7 @@ class EvaluationWorkers:
         self._awake = asyncio.Event()
         self._loop: asyncio.Task[None] | None = None
         self._stopping = False
+        self._program_slots = asyncio.Semaphore(self._tuning.programs)
 
     # -- life cycle --------------------------------------------------------------------------------------------------
     async def start(self) -> None:
@@ -170,17 +177,38 @@ class EvaluationWorkers:
     # -- deterministic rubrics -----------------------------------------------------------------------------------------
     async def _deterministic(self) -> bool:
         claimed = await self._claim(self._tuning.batch, self._tuning.deterministic_lease_seconds, None)
+        full = len(self._running) >= self._tuning.programs_waiting
         await self._take(claimed)
-        return len(claimed) == self._tuning.batch
+        return len(claimed) == self._tuning.batch and not full
 
     async def _take(self, claimed: Sequence[_Claimed]) -> None:
-        """Deterministic ones are judged in a thread, the others started or given back."""
-        at_once = [item for item in claimed if _needs_no_judge(item)]
+        """What only looks is judged in a thread; programs and judged ones are started, or given back."""
+        at_once = [item for item in claimed if _needs_no_judge(item) and not _is_program(item)]
         if at_once:
             self._writer.add(await asyncio.to_thread(self._judge_all, at_once))
         for item in claimed:
-            if not _needs_no_judge(item):
+            if _is_program(item):
+                await self._start_program(item)
+            elif not _needs_no_judge(item):
                 await self._start(item)
+
+    # -- programs --------------------------------------------------------------------------------------------------------
+    async def _start_program(self, item: _Claimed) -> None:
+        """Many may wait for a slot here, their claims held; what is too many goes back."""
+        if len(self._running) >= self._tuning.programs_waiting:
+            await self._release([item.evaluation])
+        elif not self._under_way(item.evaluation):
+            self._run(self._evaluate_program(item), item.evaluation)
+
+    async def _evaluate_program(self, item: _Claimed) -> None:
+        drawn_for = item.drawn_for
+        assert isinstance(drawn_for, DrawnFor)
+        async with self._program_slots:
+            try:
+                judgement = await run_program(drawn_for.rubric, item.evaluation.invocation)
+            except Exception as error:
+                judgement = _broke(drawn_for, error)
+        self._writer.add([(item.evaluation, verdict_of(item.evaluation, judgement, self._clock.now()))])
 
     def _judge_all(self, claimed: Sequence[_Claimed]) -> list[tuple[Evaluation, Verdict]]:
         return [(item.evaluation, verdict_of(item.evaluation, _judged(item), self._clock.now())) for item in claimed]
@@ -219,10 +247,16 @@ class EvaluationWorkers:
         if judge is None:
             await self._without_judge(item.evaluation)
             return
-        if item.evaluation.id in {evaluation.id for evaluation in self._running.values()}:
-            return  # its lease ran out while it is still under way here
-        task = asyncio.create_task(self._evaluate(item, judge))
-        self._running[task] = item.evaluation
+        if not self._under_way(item.evaluation):
+            self._run(self._evaluate(item, judge), item.evaluation)
+
+    def _under_way(self, evaluation: Evaluation) -> bool:
+        """Whether it is worked on here: its lease ran out meanwhile."""
+        return evaluation.id in {running.id for running in self._running.values()}
+
+    def _run(self, work: Coroutine[Any, Any, None], evaluation: Evaluation) -> None:
+        task = asyncio.create_task(work)
+        self._running[task] = evaluation
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
@@ -303,6 +337,10 @@ class EvaluationWorkers:
 
 def _needs_no_judge(item: _Claimed) -> bool:
     return isinstance(item.drawn_for, EvaluationFailure) or not item.drawn_for.rubric.judged
+
+
+def _is_program(item: _Claimed) -> bool:
+    return isinstance(item.drawn_for, DrawnFor) and isinstance(item.drawn_for.rubric.behaviour, ProgramKind)
 
 
 def _judged(item: _Claimed) -> Judgement:

@@ -9,8 +9,9 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from monitor.rubrics.kinds.catalogue import KINDS, LATER
+from monitor.rubrics.kinds.catalogue import KINDS
 from monitor.rubrics.kinds.graded import GradedSpec
+from monitor.rubrics.programs import program_place
 from monitor.rubrics.rubric import Rubric, rubric_from
 from monitor.settings.document import (
     ConfigurationError,
@@ -88,6 +89,8 @@ def _read_item(document: Document, path: KeyPath, data: Any, guides: Guides) -> 
     kind = _kind(document, path, data)
     if kind == "graded" and "guide" in data:
         data = _guided(document, path, data, guides)
+    if kind == "code":
+        data = _placed(document, path, data)
     model = KINDS[kind].spec
     try:
         return Read(rubric_from(model.model_validate(data)), document, path)
@@ -128,8 +131,6 @@ def _kind(document: Document, path: KeyPath, data: Mapping[str, Any]) -> str:
     known = ", ".join(KINDS)
     if kind is None:
         raise _Refused([document.fault((*path, "kind"), f"is missing: one of {known}; or give a `statement`")])
-    if kind in LATER:
-        raise _Refused([document.fault((*path, "kind"), LATER[kind])])
     if not isinstance(kind, str) or kind not in KINDS:
         raise _Refused([document.fault((*path, "kind"), f"should be one of {known}")])
     return kind
@@ -145,6 +146,16 @@ def _guided(document: Document, path: KeyPath, data: dict[str, Any], guides: Gui
     own = {"name", "kind", "description", "owner", "override"}
     guide = guides[name].model_dump(mode="json", exclude_defaults=True, exclude=own)
     return {**guide, **data}
+
+
+def _placed(document: Document, path: KeyPath, data: dict[str, Any]) -> dict[str, Any]:
+    """Where the program of a `code` rubric is run and which one it is: told by the file, never written in it."""
+    for key in ("folder", "content"):
+        if key in data:
+            raise _Refused(
+                [document.fault((*path, key), "is no key here: the program runs in the folder of this file")]
+            )
+    return {**data, **program_place(data, document.file)}
 
 
 def rubric_schema() -> dict[str, Any]:
@@ -173,6 +184,8 @@ def _written_form(kind: str, schema: dict[str, Any]) -> None:
             "description": "A shipped graded rubric to take instructions and levels from.",
         }
         required[:] = [key for key in required if key not in ("levels", "threshold")]
+    if kind == "code":
+        del properties["folder"], properties["content"]
     if kind == "properties":
         properties["statement"] = {"type": "string", "description": "The shortest form: a rubric of one property."}
         required[:] = [key for key in required if key not in ("properties", "kind")]

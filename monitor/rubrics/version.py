@@ -15,6 +15,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from monitor.rubrics.kinds.catalogue import KINDS
+from monitor.rubrics.kinds.code import CodeSpec
 from monitor.rubrics.kinds.spec import JudgedSpec
 from monitor.rubrics.rubric import Rubric, rubric_from
 from monitor.settings.tree import JudgeSettings
@@ -22,7 +23,7 @@ from monitor.settings.tree import JudgeSettings
 MAPPING_REVISION = 1
 """How an invocation is laid before a judge. Goes up when the same invocation would be shown otherwise."""
 
-_SHOWN_ONLY = frozenset({"description", "owner", "override"})
+_SHOWN_ONLY = frozenset({"description", "owner", "override", "folder"})
 _CRITERIA = ("dimensions", "properties")
 
 
@@ -57,6 +58,7 @@ def definition(rubric: Rubric, judge: JudgeSettings | None) -> dict[str, Any]:
         "mapping": MAPPING_REVISION if rubric.judged else None,
         "description": rubric.description,
         "owner": rubric.owner,
+        **({"folder": rubric.spec.folder} if isinstance(rubric.spec, CodeSpec) else {}),
     }
 
 
@@ -87,7 +89,7 @@ def from_definition(stored: Mapping[str, Any]) -> Rubric:
     """The rubric of a stored definition. Raises UnusableDefinition."""
     try:
         meaning = stored["meaning"]
-        shown = {key: stored.get(key) for key in ("description", "owner")}
+        shown = {key: stored[key] for key in ("description", "owner", "folder") if key in stored}
         return rubric_from(KINDS[meaning["kind"]].spec.model_validate({**meaning, **shown}))
     except (KeyError, TypeError, ValidationError) as error:
         raise UnusableDefinition(

@@ -14,8 +14,9 @@ from monitor.clock import ManualClock, SystemClock
 from monitor.judging.client import CallFault, FaultKind, JudgeReply, JudgeRequest, RateHeaders, ReplyFormat
 from monitor.judging.clients.openai_client import OpenAIClient, read_completion
 from monitor.judging.clients.scripted import Line, ScriptedClient
-from monitor.judging.judge import Judge, judge_deterministic
+from monitor.judging.judge import Judge
 from monitor.judging.limits import DailyUse
+from monitor.judging.looking import judge_deterministic
 from monitor.judging.retry import with_retries
 from monitor.model.invocation import Capture
 from monitor.model.verdict import ErrorType, Judgement, Outcome

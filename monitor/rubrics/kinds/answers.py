@@ -37,6 +37,16 @@ def yes_or_no(value: Any, where: str) -> bool | ReplyFault:
     return ReplyFault(ErrorType.UNPARSEABLE, f"{where}: the verdict is none of yes, no, not_applicable")
 
 
+def word(value: Any, words: Mapping[str, bool], where: str) -> bool | ReplyFault | None:
+    """What a label means; None where it says that the criterion does not apply. Only the exact words count."""
+    if is_not_applicable(value):
+        return None
+    said = bare(value) if isinstance(value, str) else ""
+    if said in words:
+        return words[said]
+    return ReplyFault(ErrorType.UNPARSEABLE, f"{where}: the verdict is none of {', '.join(words)}, {NOT_APPLICABLE}")
+
+
 def number(value: Any, low: float, high: float, where: str, *, whole: bool) -> int | float | ReplyFault:
     """A grade: a finite number from low to high. Truth values and words are refused; a text of digits is its number."""
     if isinstance(value, str) and _NUMBER.fullmatch(value.strip(_DECORATION)):

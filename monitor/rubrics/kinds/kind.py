@@ -76,6 +76,15 @@ class DeterministicKind(Kind, Protocol):
 
 
 @runtime_checkable
+class ProgramKind(Kind, Protocol):
+    """A kind that is judged by a program of the team's own."""
+
+    def read_output(self, spec: Any, output: str) -> Judgement | ReplyFault:
+        """What the program printed, as a judgement; or why it is none."""
+        ...
+
+
+@runtime_checkable
 class JudgedKind(Kind, Protocol):
     """A kind that asks a model, once or several times."""
 
@@ -105,4 +114,13 @@ class JudgedKind(Kind, Protocol):
 
     def combine(self, spec: Any, samples: Sequence[Sample]) -> Judgement:
         """The judgement from one or more samples."""
+        ...
+
+
+@runtime_checkable
+class BoundKind(JudgedKind, Protocol):
+    """A judged kind whose criteria come from the invocation itself."""
+
+    def bound(self, spec: Any, invocation: Invocation) -> Any:
+        """The rubric document with what it takes from this one invocation, as the judge is shown it."""
         ...

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, field_validator
 
 from monitor.rubrics.kinds.needs import REQUIRABLE
+from monitor.rubrics.kinds.paths import check_template
 from monitor.settings.section import Section
 
 
@@ -62,6 +63,21 @@ Requirable = Annotated[str, AfterValidator(_requirable), Field(json_schema_extra
 """A field of the invocation that a rubric may insist on."""
 
 
+Hideable = Literal[
+    "system_instructions", "tool_definitions", "history", "user_input", "tool_calls", "tool_results", "final_response"
+]
+"""A part of the record that a rubric may leave out: what a judge is not to see, or need not pay for."""
+
+
+def _template(text: str) -> str:
+    check_template(text)
+    return text
+
+
+Template = Annotated[str, AfterValidator(_template)]
+"""A text with `{{…}}` paths into the invocation."""
+
+
 class RubricSpec(Section):
     """Keys of every rubric. `description` and `owner` are shown, not part of the version."""
 
@@ -76,12 +92,15 @@ class RubricSpec(Section):
 class JudgedSpec(RubricSpec):
     """Keys of rubrics that a model judges.
 
-    `about` is what is judged: the final answer, the use of tools, or the whole way there. `num_samples` replies vote; `quorum` of them
-    must be readable (default: more than half). `prompt` is the revision of the shipped prompt.
+    `about` is what is judged: the final answer, the use of tools, or the whole way there. `hide` leaves parts of the record out of
+    what the judge sees; `context` adds sections to it, texts with `{{…}}` paths into the invocation. `num_samples` replies vote; `quorum` of
+    them must be readable (default: more than half). `prompt` is the revision of the shipped prompt.
     """
 
     about: Literal["final_response", "tool_use", "trajectory"] = "final_response"
     instructions: Statement | None = None
+    hide: tuple[Hideable, ...] = ()
+    context: dict[Name, Template] = Field(default_factory=dict)
     num_samples: int = Field(1, ge=1, le=25)
     quorum: int | None = Field(None, ge=1)
     prompt: int = Field(1, ge=1)

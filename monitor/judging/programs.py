@@ -1,0 +1,155 @@
+"""Running a team's own evaluator: one process for each invocation, with limits of time, memory and output, never on the event loop's time.
+
+Whatever the program does is a value: a judgement, or a failed evaluation with reason `evaluator_failed`. What it wrote to standard error is
+kept as the explanation of the failure, for people: content, and erased like it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import os
+import signal
+import sys
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from monitor.judging.looking import judge_deterministic
+from monitor.model.invocation import Invocation
+from monitor.model.verdict import ErrorType, EvaluationFailure, Judgement, Outcome
+from monitor.model.wire import invocation_json
+from monitor.rubrics.kinds.code import CodeSpec
+from monitor.rubrics.kinds.kind import ProgramKind, ReplyFault
+from monitor.rubrics.kinds.needs import unmet
+from monitor.rubrics.programs import current_content
+from monitor.rubrics.rubric import Rubric
+
+_PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "PYTHONPATH", "VIRTUAL_ENV", "TMPDIR")
+_LAUNCH = str(Path(__file__).with_name("launch.py"))
+_CALL = str(Path(__file__).with_name("call_function.py"))
+_SHOWN_ERROR = 2000
+_CHUNK = 65_536
+
+
+class _Failed(Exception):
+    """The program gave no output to read; the message says why and never carries content."""
+
+
+@dataclass(slots=True)
+class _Output:
+    """What came out so far."""
+
+    stdout: bytes = b""
+    stderr: bytes = b""
+
+
+async def judge_without_model(rubric: Rubric, invocation: Invocation) -> Judgement:
+    """The judgement of a rubric that asks no model: a program is run, what only looks is done in a thread."""
+    if isinstance(rubric.behaviour, ProgramKind):
+        return await run_program(rubric, invocation)
+    return await asyncio.to_thread(judge_deterministic, rubric, invocation)
+
+
+async def run_program(rubric: Rubric, invocation: Invocation) -> Judgement:
+    """The judgement of a `code` rubric. A cancelled call kills the program."""
+    kind, spec = rubric.behaviour, rubric.spec
+    assert isinstance(kind, ProgramKind) and isinstance(spec, CodeSpec)
+    lacking = unmet(invocation, kind.needs(spec))
+    if lacking is not None:
+        return Judgement(Outcome.UNJUDGEABLE, threshold=spec.threshold, unjudgeable_reason=lacking)
+    output = _Output()
+    try:
+        await _check_unchanged(spec)
+        await _run(spec, json.dumps(invocation_json(invocation), ensure_ascii=False).encode(), output)
+    except _Failed as failed:
+        return _failure(spec, str(failed), output)
+    said = kind.read_output(spec, output.stdout.decode("utf-8", "replace"))
+    return _failure(spec, said.message, output) if isinstance(said, ReplyFault) else said
+
+
+def _failure(spec: CodeSpec, message: str, output: _Output) -> Judgement:
+    shown = output.stderr[-_SHOWN_ERROR:].decode("utf-8", "replace").strip()
+    failure = EvaluationFailure(ErrorType.EVALUATOR_FAILED, message)
+    return replace(Judgement(None, failure=failure, threshold=spec.threshold), explanation=shown)
+
+
+async def _check_unchanged(spec: CodeSpec) -> None:
+    """A verdict of a version is that of its program: where the file is another one by now, there is none."""
+    if await asyncio.to_thread(current_content, spec) != spec.content:
+        raise _Failed("the evaluator's program is not the one of this rubric version: it was changed, or is gone")
+
+
+async def _run(spec: CodeSpec, given: bytes, output: _Output) -> None:
+    """Run to the end. Raises _Failed."""
+    process = await _start(spec)
+    try:
+        async with asyncio.timeout(spec.timeout):
+            await asyncio.gather(_feed(process, given), _collect(process, spec, output), _keep_errors(process, output))
+            status = await process.wait()
+    except TimeoutError as error:
+        raise _Failed(f"the evaluator ran longer than its timeout of {spec.timeout:g} s") from error
+    finally:
+        await _end(process)
+    if status != 0:
+        raise _Failed(_ended_badly(status))
+
+
+def _ended_badly(status: int) -> str:
+    if status == 127:
+        return "the evaluator's program was not found"
+    if status == -signal.SIGXCPU:
+        return "the evaluator used up its processor time (timeout)"
+    name = signal.Signals(-status).name if status < 0 and -status in set(signal.Signals) else ""
+    return f"the evaluator was ended by {name}" if name else f"the evaluator ended with exit status {status}"
+
+
+async def _start(spec: CodeSpec) -> asyncio.subprocess.Process:
+    command = spec.command or (sys.executable, _CALL, str(spec.function))
+    limits = (str(spec.memory), str(math.ceil(spec.timeout) + 1))
+    try:
+        return await asyncio.create_subprocess_exec(
+            sys.executable, "-I", "-S", _LAUNCH, *limits, *command,
+            stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+            cwd=spec.folder or None, env=_environment(spec), start_new_session=True,
+        )  # fmt: skip
+    except OSError as error:
+        raise _Failed(f"the evaluator could not be started: {error.strerror}") from error
+
+
+def _environment(spec: CodeSpec) -> dict[str, str]:
+    """Keys of judges and the like are not passed on unless the rubric names them."""
+    names = {*_PASSED_ON, *spec.environment}
+    return {name: os.environ[name] for name in names if name in os.environ} | {"PYTHONDONTWRITEBYTECODE": "1"}
+
+
+async def _feed(process: asyncio.subprocess.Process, given: bytes) -> None:
+    """A program need not read its input."""
+    assert process.stdin is not None
+    with suppress(BrokenPipeError, ConnectionResetError):
+        process.stdin.write(given)
+        await process.stdin.drain()
+        process.stdin.close()
+        await process.stdin.wait_closed()
+
+
+async def _collect(process: asyncio.subprocess.Process, spec: CodeSpec, output: _Output) -> None:
+    assert process.stdout is not None
+    while chunk := await process.stdout.read(_CHUNK):
+        output.stdout += chunk
+        if len(output.stdout) > spec.max_output:
+            raise _Failed(f"the evaluator printed more than max_output ({spec.max_output} bytes)")
+
+
+async def _keep_errors(process: asyncio.subprocess.Process, output: _Output) -> None:
+    assert process.stderr is not None
+    while chunk := await process.stderr.read(_CHUNK):
+        output.stderr = (output.stderr + chunk)[-_SHOWN_ERROR:]
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """Kill what is left of the program and of what it has started."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    await process.wait()
