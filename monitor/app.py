@@ -31,12 +31,13 @@ from monitor.model.watched import WatchedMonitor
 from monitor.overview import collector_status, judge_status, monitor_status
 from monitor.passrates import PassRates
 from monitor.plans import early_drop, kept_attributes, store_redaction
+from monitor.regression.detection import Detection
 from monitor.reloading import Reloader
 from monitor.scheduling.scheduler import Scheduler
 from monitor.server.context import Phase, Readiness, ServerContext, Status
 from monitor.server.listener import ApiServer, ServerFailed
-from monitor.store.protocol import Store, StoreTooNew, StoreUnwritable
 from monitor.store.cursors import StoredCursors
+from monitor.store.protocol import Store, StoreTooNew, StoreUnwritable
 from monitor.store.sqlite import SqliteStore
 from monitor.telemetry import Telemetry
 from monitor.upkeep import Kept, Upkeep
@@ -135,8 +136,9 @@ class App:
         )
         self.scheduler = Scheduler(store, clock, self.configuration.scheduled())
         self.passrates = PassRates(store, clock, self._watched)
+        self.detection = Detection(store, clock, self._watched)
         self.lease = ExportLease(store, clock, ONLY_PROCESS)
-        sources = Sources(store, self.passrates, self._watched, self.lease, clock)
+        sources = Sources(store, self.passrates, self._watched, self.lease, clock, self.detection)
         self.registry.register(StoreCollector(sources, settings.metrics))
         self.upkeep = Upkeep(
             Kept(
@@ -148,6 +150,7 @@ class App:
                 clock,
                 lambda: self.configuration.settings,
                 lambda: self.collectors,
+                self.detection,
             )
         )
         self.reloader = Reloader(self._reread, self.apply, self.telemetry, clock, self.configuration)
@@ -166,6 +169,8 @@ class App:
             monitors=self._monitor_statuses,
             reload=self.reloader.reload,
             trace_link=lambda: self.configuration.settings.links.trace,
+            regressions=self.store.regressions,
+            acknowledge=self.detection.acknowledge,
         )
 
     def _replay(self) -> int:

@@ -6,13 +6,13 @@ Everything that can be wrong is found here, before anything starts, and shown to
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from collectors.catalogue import ConfigFault, parse_config
 from monitor.model.run import RubricRef
-from monitor.model.watched import WatchedMonitor, WatchedRubric
+from monitor.model.watched import RegressionRule, WatchedMonitor, WatchedRubric
 from monitor.resources import config_folder
 from monitor.rubrics.library import RubricLibrary, UnknownRubric
 from monitor.rubrics.rubric import Rubric
@@ -21,7 +21,8 @@ from monitor.scheduling.cron import parse_cron
 from monitor.scheduling.runner import ScheduledMonitor
 from monitor.settings.document import ConfigurationError, Document, Fault
 from monitor.settings.load import LoadedSettings, load_settings
-from monitor.settings.tree import JudgeSettings, MonitorSettings, Settings
+from monitor.settings.tree import JudgeSettings, MonitorSettings, Regression, Settings
+from monitor.settings.units import parse_duration
 
 DEFAULT_JUDGE = "default"
 
@@ -84,6 +85,7 @@ class Configuration:
                 monitor.max_unscored,
                 monitor.labels,
                 exact=monitor.interval == "exact",
+                regression=_regression_rule(monitor.regression),
             )
             for name, monitor in self.settings.monitors.items()
         )
@@ -101,6 +103,19 @@ class Configuration:
             resolved.objective,
             resolved.shadow,
         )
+
+
+def _regression_rule(settings: Regression) -> RegressionRule:
+    often = settings.false_alarm_every
+    rule = RegressionRule(
+        settings.against,
+        clear_after=settings.clear_after,
+        baseline=settings.baseline,
+        tolerance=settings.tolerance,
+    )
+    if isinstance(often, int):
+        return replace(rule, every_invocations=float(often))
+    return replace(rule, every_seconds=parse_duration(often))
 
 
 def load_configuration(file: Path, environment: Mapping[str, str]) -> Configuration:

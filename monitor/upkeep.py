@@ -14,6 +14,7 @@ from monitor.clock import Clock
 from monitor.exporters.lease import ExportLease
 from monitor.intake.settler import Settler
 from monitor.judges import Judges
+from monitor.regression.detection import Detection
 from monitor.settings.tree import Settings, StoreContent
 from monitor.store.protocol import Store, StoreUnwritable
 from monitor.telemetry import Telemetry
@@ -22,6 +23,7 @@ LOG = logging.getLogger(__name__)
 
 SETTLE_SECONDS = 0.2
 FIGURES_SECONDS = 2.0
+REGRESSION_SECONDS = 1.0
 RETENTION_SECONDS = 30.0
 _CONTENT_AT_ONCE = 1000
 
@@ -38,6 +40,7 @@ class Kept:
     clock: Clock
     settings: Callable[[], Settings]
     collectors: Callable[[], Sequence[Collector]]
+    detection: Detection
 
 
 class Upkeep:
@@ -56,6 +59,7 @@ class Upkeep:
             ("figures", FIGURES_SECONDS, self._figures),
             ("retention", RETENTION_SECONDS, self._retention),
             ("lease", self._kept.lease.renew_seconds, self._lease),
+            ("regressions", REGRESSION_SECONDS, self._regressions),
         )
         self._tasks = [asyncio.create_task(self._every(*loop), name=loop[0]) for loop in loops]
 
@@ -129,6 +133,15 @@ class Upkeep:
             kept.store.expire, kept.clock.now(), retention.content, retention.verdicts, retention.size
         )
         return False
+
+    async def _regressions(self) -> bool:
+        """Read the log of verdicts on, in the one process that shows figures."""
+        kept = self._kept
+
+        def step() -> bool:
+            return kept.lease.held() and kept.detection.step()
+
+        return await asyncio.to_thread(step)
 
     async def _lease(self) -> bool:
         await asyncio.to_thread(self._kept.lease.renew)

@@ -7,6 +7,22 @@ from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
+class RegressionRule:
+    """How a monitor's regressions are detected: against the objective, a frozen baseline, or version against version.
+
+    One false alarm in so many judged invocations, or in so many seconds, is put up with for all series of the monitor together. A baseline is
+    the first `baseline` judged invocations of a series, less `tolerance` of the rate.
+    """
+
+    against: tuple[str, ...] = ("objective",)
+    every_invocations: float | None = None
+    every_seconds: float = 90 * 86400.0
+    clear_after: int = 50
+    baseline: int = 500
+    tolerance: float = 0.02
+
+
+@dataclass(frozen=True, slots=True)
 class WatchedRubric:
     """A rubric of a monitor: its version now in force, its kind, its judge and objective (None without)."""
 
@@ -32,3 +48,4 @@ class WatchedMonitor:
     max_unscored: float = 0.2
     labels: Mapping[str, str] = field(default_factory=dict)
     exact: bool = False
+    regression: RegressionRule = RegressionRule()

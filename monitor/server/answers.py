@@ -101,6 +101,22 @@ def pass_rate_json(rate: PassRate) -> Mapping[str, Any]:
     }
 
 
+def regression_json(alarm: Status, trace_link: str | None) -> Mapping[str, Any]:
+    """An alarm with its times as RFC 3339, and a link to each failing trace."""
+    times = {
+        name: rfc3339(alarm[name]) if alarm[name] is not None else None for name in ("since", "opened_at", "closed_at")
+    }
+    failing = [
+        {
+            **one,
+            "ended_at": rfc3339(one["ended_at"]),
+            "links": {"trace": trace_link.replace("{trace_id}", one["trace_id"]) if trace_link else None},
+        }
+        for one in alarm["failing"]
+    ]
+    return {**alarm, **times, "failing": failing}
+
+
 def readiness_json(readiness: Readiness, collectors: Sequence[Status], judges: Sequence[Status]) -> Mapping[str, Any]:
     """Where the process stands, and what is wrong with collectors and judges: that alone makes nothing unready."""
     return {

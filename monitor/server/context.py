@@ -55,3 +55,7 @@ class ServerContext:
     monitors: Callable[[], Sequence[Status]]
     reload: Callable[[], Awaitable[None]]
     trace_link: Callable[[], str | None] = lambda: None
+    regressions: Callable[[], Sequence[Status]] = tuple
+    """Alarms as JSON with times in seconds, newest first. Blocks."""
+    acknowledge: Callable[[str], Status | None] = lambda _: None
+    """Ends an alarm by its id; None where none of that id stands. Blocks."""

@@ -81,9 +81,14 @@ ENDPOINTS = (
         "GET", f"{API}/judges", "judges", "Judges: what they have spent, and what keeps them from judging.",
         Access.FIGURES, listing=True,
     ),
-    Endpoint("GET", f"{API}/regressions", "regressions", "Regressions.", Access.FIGURES, listing=True),
     Endpoint(
-        "POST", f"{API}/regressions/{{id}}/ack", "acknowledge", "Acknowledge a regression.", Access.CHANGE, later=True
+        "GET", f"{API}/regressions", "regressions",
+        "Alarms, newest first: agent, version, rubric, decisive dimension, since when, and failing invocations.",
+        Access.FIGURES, listing=True,
+    ),
+    Endpoint(
+        "POST", f"{API}/regressions/{{id}}/ack", "acknowledge",
+        "Acknowledge a regression: its gauge goes to 0 and evidence is collected anew.", Access.CHANGE,
     ),
     Endpoint("POST", f"{API}/labels", "labels", "Import people's labels.", Access.CHANGE, later=True),
     Endpoint("POST", f"{API}/backfills", "backfills", "Score history.", Access.CHANGE, later=True),

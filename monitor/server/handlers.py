@@ -66,7 +66,8 @@ class Handlers:
             "reload": self._reload,
             "collectors": lambda _: self._told(context.collectors),
             "judges": lambda _: self._told(context.judges),
-            "regressions": lambda _: self._told(tuple),
+            "regressions": self._reading(self._regressions),
+            "acknowledge": self._reading(self._acknowledge),
             "openapi": self._openapi,
             "monitors": self._monitors,
             "invocations": self._reading(lambda asked: self._listed(asked, self._store.list_invocations)),
@@ -125,6 +126,16 @@ class Handlers:
     def _monitor(self, monitor: Status) -> Mapping[str, Any]:
         name = monitor["name"]
         return answers.monitor_json(monitor, self._store.last_run(name), self._context.passrates.rates(name))
+
+    def _regressions(self, _asked: Asked) -> Answer:
+        link = self._context.trace_link()
+        return json_answer(answers.whole([answers.regression_json(one, link) for one in self._context.regressions()]))
+
+    def _acknowledge(self, asked: Asked) -> Answer:
+        found = self._context.acknowledge(asked.path["id"])
+        if found is None:
+            raise Refused(HTTPStatus.NOT_FOUND, "no regression of that id stands; GET /api/v1/regressions lists them")
+        return json_answer(answers.regression_json(found, self._context.trace_link()))
 
     # -- content
     def _listed(self, asked: Asked, read: Callable[[Query], Page]) -> Answer:

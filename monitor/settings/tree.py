@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import Field, SecretStr, field_validator, model_validator
 
 from monitor.settings.section import Section
-from monitor.settings.units import Duration, Size
+from monitor.settings.units import Duration, Size, parse_duration
 
 DAY = 86400.0
 
@@ -194,11 +194,28 @@ class MonitorRubric(Section):
 
 
 class Regression(Section):
-    """How a regression is detected."""
+    """How a regression is detected, and how often that may be in error."""
 
-    against: str = "objective"
-    false_alarm_every: str | int = "90d"
+    against: tuple[Literal["objective", "baseline", "version"], ...] = ("objective",)
+    false_alarm_every: str | int = "90d"  # or a number of judged invocations; shared by the monitor's series
     clear_after: int = Field(50, ge=1)
+    baseline: int = Field(500, ge=50)  # the first judged invocations of a series, frozen
+    tolerance: float = Field(0.02, ge=0, lt=0.5)  # how far below the baseline is put up with
+
+    @field_validator("against", mode="before")
+    @classmethod
+    def _one_or_several(cls, value: Any) -> Any:
+        return [value] if isinstance(value, str) else value
+
+    @field_validator("false_alarm_every")
+    @classmethod
+    def _often_enough(cls, value: str | int) -> str | int:
+        if isinstance(value, int):
+            if value < 100:
+                raise ValueError("is a number of judged invocations, at least 100, or a duration such as 90d")
+        elif parse_duration(value) < DAY:
+            raise ValueError("is at least 1d, or a number of judged invocations such as 10000")
+        return value
 
 
 class Budget(Section):

@@ -12,17 +12,27 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from monitor.store.protocol import Store
+from tests.contracts.store_browsing_contract import BrowsingContract
 from tests.contracts.store_crash_contract import CrashContract
 from tests.contracts.store_erasing_contract import ErasingContract
 from tests.contracts.store_evaluations_contract import EvaluationsContract
 from tests.contracts.store_figures_contract import FiguresContract
 from tests.contracts.store_listings_contract import ListingsContract
+from tests.contracts.store_regressions_contract import RegressionsContract
 from tests.contracts.store_runs_contract import RunsContract
 from tests.contracts.store_traces_contract import TracesContract
 
 
 class StoreContract(
-    TracesContract, RunsContract, EvaluationsContract, FiguresContract, ListingsContract, ErasingContract, CrashContract
+    TracesContract,
+    RunsContract,
+    EvaluationsContract,
+    FiguresContract,
+    BrowsingContract,
+    ListingsContract,
+    ErasingContract,
+    RegressionsContract,
+    CrashContract,
 ):
     """Everything that a store promises."""
 

@@ -16,6 +16,7 @@ from monitor.exporters.lease import ExportLease
 from monitor.exporters.prometheus import Exposition, Sources, StoreCollector, new_registry
 from monitor.model.watched import WatchedMonitor, WatchedRubric
 from monitor.passrates import PassRates
+from monitor.regression.detection import Detection
 from monitor.server.context import Phase, Readiness, ServerContext
 from monitor.server.listener import ApiServer
 from monitor.settings.tree import Metrics, Server
@@ -72,7 +73,9 @@ class Served:
 
 def context_of(store: SqliteStore, program: Program, clock: ManualClock, **settings: Any) -> ServerContext:
     """A context over a store, with one monitor `m` of the rubric `booking`."""
-    watched = (WatchedMonitor("m", (WatchedRubric(BOOKING.rubric, BOOKING.version, "weighted", "default"),)),)
+    watched = (
+        WatchedMonitor("m", (WatchedRubric(BOOKING.rubric, BOOKING.version, "weighted", "default", None, 0.9),)),
+    )
     passrates = PassRates(store, clock, lambda: watched)
     registry = new_registry()
     lease = ExportLease(store, clock, "test")
@@ -94,6 +97,8 @@ def context_of(store: SqliteStore, program: Program, clock: ManualClock, **setti
         monitors=lambda: [{"name": "m", "state": "active", "next_run": None}],
         reload=reload,
         trace_link=lambda: program.trace_link,
+        regressions=store.regressions,
+        acknowledge=Detection(store, clock, lambda: watched).acknowledge,
     )
 
 

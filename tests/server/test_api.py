@@ -9,9 +9,13 @@ import jsonschema
 import pytest
 
 from monitor.clock import rfc3339
+from monitor.model.evidence import RegressionState
 from monitor.model.verdict import NotSelected, Outcome
+from monitor.model.watched import WatchedRubric
+from monitor.regression.series import Series, Terms
 from monitor.server.endpoints import ENDPOINTS
 from tests.contracts.store_material import (
+    BOOKING,
     SECRET,
     T0,
     draw_and_claim,
@@ -22,6 +26,7 @@ from tests.contracts.store_material import (
     settlement,
     verdict_of,
 )
+from tests.regression.verdicts import row
 from tests.server.serving import Served
 
 
@@ -176,7 +181,26 @@ async def test_collectors_judges_and_regressions(served: Served) -> None:
     assert await served.items("/api/v1/regressions") == []
 
 
-@pytest.mark.parametrize("path", ["/api/v1/labels", "/api/v1/backfills", "/api/v1/regressions/7/ack"])
+async def test_a_regression_is_listed_and_acknowledged(served: Served) -> None:
+    """An alarm comes with its times, failing invocations and their links; acknowledged once, it is no longer there to be acknowledged."""
+    rubric = WatchedRubric(BOOKING.rubric, BOOKING.version, "weighted", None, None, 0.9)
+    series, terms = Series(BOOKING.version), Terms(("objective",), 100.0, 100.0)
+    rows = [row(n, False, rubric_version=BOOKING.version) for n in range(1, 20)]
+    (alarm,) = [found for one in rows for found in series.add(one, rubric, terms)]
+    state = RegressionState(19, {}, {rows[0].series: series.as_json()})
+    served.store.save_regression_state(0, state, {alarm["id"]: alarm})
+    served.program.trace_link = "https://traces/{trace_id}"
+    (found,) = await served.items("/api/v1/regressions")
+    assert (found["state"], found["agent"], found["since"]) == ("open", "bot", rfc3339(T0 + 60))
+    assert found["failing"][0]["links"]["trace"].startswith("https://traces/0")
+    status, closed = await served.send("POST", f"/api/v1/regressions/{alarm['id']}/ack")
+    assert (status, closed["state"]) == (200, "acknowledged")
+    status, problem = await served.send("POST", f"/api/v1/regressions/{alarm['id']}/ack")
+    assert (status, "lists them" in problem["detail"]) == (404, True)
+    assert [one["state"] for one in await served.items("/api/v1/regressions")] == ["acknowledged"]
+
+
+@pytest.mark.parametrize("path", ["/api/v1/labels", "/api/v1/backfills"])
 async def test_what_is_promised_for_later(served: Served, path: str) -> None:
     """What is promised answers 501 and says so, instead of looking like a wrong path."""
     status, found = await served.send("POST", path)

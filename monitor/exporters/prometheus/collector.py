@@ -22,9 +22,11 @@ from monitor.exporters.prometheus.figures import (
     single,
 )
 from monitor.exporters.prometheus.page import StoredMetric
+from monitor.exporters.prometheus.regressions import regression_families
 from monitor.exporters.prometheus.tallied import TalliedFamilies
 from monitor.model.watched import WatchedMonitor
 from monitor.passrates import PassRates
+from monitor.regression.detection import Detection
 from monitor.settings.tree import Metrics
 from monitor.store.protocol import Store
 from monitor.version import __version__
@@ -43,6 +45,7 @@ class Sources:
     watched: Callable[[], Sequence[WatchedMonitor]]
     lease: ExportLease
     clock: Clock
+    detection: Detection | None = None
 
 
 class StoreCollector:
@@ -54,6 +57,7 @@ class StoreCollector:
 
     def __init__(self, sources: Sources, settings: Metrics, revision: str = "") -> None:
         self._sources = sources
+        self._settings = settings
         self._lock = threading.Lock()
         self._tallied = TalliedFamilies(settings, self._record)
         self._families: tuple[Family, ...] = ()
@@ -101,7 +105,13 @@ class StoreCollector:
             *queue_families(watched, store.pending(now), now),
             last_success_family(watched, tallies),
             *configured_families(watched),
+            *self._regressions(now),
         ]
+
+    def _regressions(self, now: float) -> list[Family]:
+        detection, settings = self._sources.detection, self._settings
+        watching = detection.watching() if detection is not None else ()
+        return regression_families(watching, now, settings.expire_after, settings.max_series_per_metric)
 
     def _record(self, name: str, labels: Mapping[str, str], amount: float) -> None:
         self._sources.store.add_tally(name, labels, amount, self._sources.clock.now())

@@ -96,6 +96,14 @@ DEFINITIONS: Mapping[str, Definition] = MappingProxyType(
         "coverage_ratio": Definition("gauge", "Judged share of the eligible invocations of the window."),
         "effective_samples": Definition("gauge", "Judged invocations, as many equal draws as tell as much."),
         "estimate_reliable": Definition("gauge", "0 while the unscored exceed what the monitor puts up with."),
+        "regression": Definition("gauge", "1 from a regression's alarm until it is cleared or acknowledged."),
+        "regression_log_evidence": Definition(
+            "gauge", "Log evidence of a regression; an alarm takes the log threshold."
+        ),
+        "regression_log_threshold": Definition("gauge", "The log evidence that an alarm takes."),
+        "regression_started_timestamp_seconds": Definition(
+            "gauge", "When the regression that stands has most likely begun."
+        ),
         "objective_ratio": Definition("gauge", "The pass rate that a rubric is meant to reach."),
         "evaluations_pending": Definition("gauge", "Drawn evaluations without a result yet."),
         "oldest_pending_seconds": Definition("gauge", "Age of the oldest evaluation without a result, 0 for none."),
