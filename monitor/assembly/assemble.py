@@ -57,8 +57,8 @@ def assemble(spans: Sequence[Span], logs: Sequence[LogRecord], context: Assembly
     Order and repetition of the input do not matter. Whatever attributes hold, this does not raise.
     """
     tree, around, segments = _segmented(spans, logs)
-    setups = _setups(tree)
-    made = [_invocation(one, around, setups, context) for one in joined(segments, around)]
+    rest = _Beside(_setups(tree), _companions(tree, around))
+    made = [_invocation(one, around, rest, context) for one in joined(segments, around)]
     return sorted(made, key=lambda one: (one.invocation.started_at, one.invocation.id))
 
 
@@ -93,6 +93,14 @@ def read(record: Record) -> Facts:
     return facts
 
 
+@dataclass(frozen=True, slots=True)
+class _Beside:
+    """What lies outside of all runs: spans that set agents up, by name, and client calls with messages, by conversation."""
+
+    setups: Mapping[str, Sequence[Node]]
+    companions: Mapping[str, Sequence[Node]]
+
+
 def _setups(tree: Tree) -> dict[str, list[Node]]:
     """Spans that set an agent up, by its name."""
     found: dict[str, list[Node]] = {}
@@ -102,13 +110,23 @@ def _setups(tree: Tree) -> dict[str, list[Node]]:
     return found
 
 
-def _invocation(
-    one: Segment, around: Surroundings, setups: Mapping[str, Sequence[Node]], context: AssemblyContext
-) -> Assembled:
+def _companions(tree: Tree, around: Surroundings) -> dict[str, list[Node]]:
+    """Client calls outside of any run that hold messages, by their conversation."""
+    found: dict[str, list[Node]] = {}
+    for node in tree.nodes:
+        alone = node.span_class is SpanClass.STEP and around.owner[id(node)] is None
+        if alone and Field.INPUT in node.facts and Field.CONVERSATION in node.facts:
+            found.setdefault(str(node.facts[Field.CONVERSATION].value), []).append(node)
+    return {key: sorted(nodes, key=lambda node: node.key) for key, nodes in found.items()}
+
+
+def _invocation(one: Segment, around: Surroundings, rest: _Beside, context: AssemblyContext) -> Assembled:
     main = scope_tree(one.root, one.members, around)
     notes = Notes()
     failed = error_of(main)
-    asked = what_was_given(main.all(), notes)
+    conversation = conversation_id(main, one.members, notes)
+    beside = rest.companions.get(conversation or "", ())
+    asked = what_was_given(main.all(), beside, notes)
     open_ended = not _ended(one)
     calls = join(main, open_ended=open_ended)
     notes.capture.update(calls.capture)
@@ -116,7 +134,7 @@ def _invocation(
     if name is not None:
         notes.source("agent_name", main.chain[0], name)
     root = one.root
-    setup = setups.get(str(name.value), ()) if name is not None else ()
+    setup = rest.setups.get(str(name.value), ()) if name is not None else ()
     invocation = Invocation(
         id=f"{root.trace_id}-{root.span_id}",
         trace_id=root.trace_id,
@@ -125,7 +143,7 @@ def _invocation(
         ended_at=_end(one),
         convention=_convention(main),
         collector=context.collector,
-        conversation_id=conversation_id(main, one.members, notes),
+        conversation_id=conversation,
         agent_name=str(name.value) if name is not None else None,
         agent_version=_version(main, notes),
         environment=_environment(main, notes),
@@ -136,7 +154,7 @@ def _invocation(
         history=asked.history,
         tool_definitions=tool_definitions(main, setup, notes),
         tool_calls=calls.calls,
-        final_response=final_response(main, notes, failed=failed is not None),
+        final_response=final_response(main, beside, notes, failed=failed is not None),
         error=failed[1] if failed else None,
         model_calls=sum(len(scope.models) for scope in main.all()),
         input_tokens=tokens(main, Field.INPUT_TOKENS, notes),

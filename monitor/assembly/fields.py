@@ -11,12 +11,12 @@ from monitor.assembly.answers import answer_of, model_text, returned_text
 from monitor.assembly.definitions import united
 from monitor.assembly.errors import ended_by_exception, exception_text, failure_text
 from monitor.assembly.facts import Field, Found, SpanClass, better, value
-from monitor.assembly.messages import lacking, text_in, withheld_text
+from monitor.assembly.messages import lacking, message_text, text_in, withheld_text
 from monitor.assembly.neighbourhood import Unit
 from monitor.assembly.scopes import Scope
-from monitor.assembly.toolcalls import unit_fact, unit_messages
 from monitor.assembly.tree import Node
 from monitor.assembly.turns import Given, given
+from monitor.assembly.units import unit_fact, unit_messages
 from monitor.model.invocation import Capture, Message, Provenance, ToolDefinition
 
 
@@ -90,10 +90,14 @@ def system_instructions(main: Scope, setup: Sequence[Node], notes: Notes) -> str
     return result
 
 
-def what_was_given(scopes: Sequence[Scope], notes: Notes) -> Given:
-    """What the run was given: by its own spans, else by its first model call, else by the earliest sub-agent's."""
+def what_was_given(scopes: Sequence[Scope], beside: Sequence[Node], notes: Notes) -> Given:
+    """What the run was given: by its own spans, else by its first model call, else by the earliest sub-agent's.
+
+    `beside` are client calls of the same conversation outside the run, which some services use to hand over messages.
+    """
     best: tuple[Node, Found, Given] | None = None
-    for node, found in _given_origins(scopes):
+    before = [node for node in reversed(beside) if node.start <= scopes[0].start]
+    for node, found in (*_given_origins(scopes), *facts_of(before, Field.INPUT)):
         split = given(found.value or ())
         if split.text is not None:
             notes.source("user_input", node, found)
@@ -121,7 +125,7 @@ def _with_history(split: Given, scopes: Sequence[Scope]) -> Given:
     return Given(own.history, split.asked, split.after) if own.text == split.text else split
 
 
-def final_response(main: Scope, notes: Notes, *, failed: bool) -> str | None:
+def final_response(main: Scope, beside: Sequence[Node], notes: Notes, *, failed: bool) -> str | None:
     """The recorded answer of the run, else of the agent that spoke last (after a hand-over not the first), else its last model call's."""
     speaker = _last_speaker(main)
     own = [node for node in main.frames if node not in main.lead] if speaker is not main else main.frames
@@ -138,6 +142,10 @@ def final_response(main: Scope, notes: Notes, *, failed: bool) -> str | None:
             text = returned_text(found.value or ())
             if text is not None:
                 yield node, Found(text, found.source + " (tool)", found.convention, weak=True)
+        for node, found in facts_of([node for node in beside if node.start >= main.start], Field.INPUT):
+            told = [text for m in found.value or () if m.role == "assistant" and (text := message_text(m))]
+            if told:
+                yield node, Found(told[0], found.source, found.convention)
 
     result: str | None = first("final_response", origins(), notes)
     said = next((found.value for _, found in _last_model_answer(speaker)), None)

@@ -234,6 +234,8 @@ def _untyped_text(block: Block) -> Part:
     if block.get("functionResponse") or block.get("function_response"):
         return _gemini_result(block)
     text = _first(block, "text", "content")
+    if isinstance(text, dict) and isinstance(text.get("value"), str):
+        text = text["value"]  # Azure's threads
     if text is not None and not isinstance(text, str):
         return {"type": "unknown"} | _safe(block)
     if block.get("thought") is True:
