@@ -5,33 +5,24 @@ from __future__ import annotations
 import json
 import math
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
 
 import pytest
-from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 
-from tests.support.agents import provider, run_agent
-from tests.support.alertmanager import Alertmanager, Webhook
-from tests.support.daemon import Daemon, wait_for
+from tests.support.daemon import wait_for
 from tests.support.judge_server import MARKER, JudgeServer, judge_server
 from tests.support.prometheus import Prometheus
+from tests.support.watching import Run, Watch, watching_daemon
 
 ROOT = Path(__file__).resolve().parents[2]
 NOT_HERE = {
     "rubricd_poll_lag_seconds": "needs a polling collector",
     "rubricd_judge_agreement_ratio": "comes with judge trust (issue 6, point 4)",
     "rubricd_pass_rate_corrected_ratio": "comes with judge trust (issue 6, point 4)",
-    "rubricd_regression": "comes with regression detection (issue 6, point 2)",
-    "rubricd_regression_log_evidence": "comes with regression detection (issue 6, point 2)",
-    "rubricd_regression_log_threshold": "comes with regression detection (issue 6, point 2)",
-    "rubricd_regression_started_timestamp_seconds": "comes with regression detection (issue 6, point 2)",
 }
 """Metrics that this daemon does not show, and why: queries of nothing else may be empty."""
 
@@ -69,73 +60,38 @@ def configuration(judge: JudgeServer, **monitor: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-@dataclass
-class Watch:
-    """A daemon with its judge, and all that watches it."""
-
-    daemon: Daemon
-    prometheus: Prometheus
-    webhook: Webhook
-
-    def send(self, agent: str, good: int, bad: int = 0, silent: int = 0) -> None:
-        """Runs of an agent through the OTLP port: good ones, ones that break both rubrics, and ones without an answer."""
-        tracers = provider(OTLPSpanExporter(endpoint=f"http://127.0.0.1:{self.daemon.http_port}/v1/traces"), agent)
-        for number in range(good + bad + silent):
-            size, answer = (4, "Done, a table for four.") if number < good else (12, f"Your fault. {MARKER}")
-            tool = {"name": "book_table", "arguments": {"party_size": size}}
-            run_agent(tracers, agent, "A table, please.", None if number >= good + bad else answer, tool)
-        tracers.shutdown()
-
-    def judged(self, agent: str, count: int) -> None:
-        """Wait until Prometheus has seen that many verdicts of the deterministic rubric."""
-        query = f'sum(rubricd_verdicts_total{{agent="{agent}",rubric="party_size_limit"}})'
-        wait_for(lambda: self.prometheus.value(query) == count, f"{count} verdicts of {agent}", 60)
-
-
 @pytest.fixture
 def watch(tmp_path: Path, required_program: Callable[[str, str], str]) -> Iterator[Callable[..., Watch]]:
     """Starts everything, with the rules that `rubricd rules` gives for the daemon's own configuration."""
-    prometheus = required_program("prometheus", "apt-get install prometheus")
-    alertmanager = required_program("prometheus-alertmanager", "apt-get install prometheus-alertmanager")
+    required_program("prometheus", "apt-get install prometheus")
+    required_program("prometheus-alertmanager", "apt-get install prometheus-alertmanager")
     with ExitStack() as stack:
 
         def start(**monitor: Any) -> Watch:
             judge = stack.enter_context(judge_server())
-            daemon = Daemon(tmp_path, configuration(judge, **monitor)).start()
-            stack.callback(daemon.kill)
-            webhook = Webhook()
-            stack.callback(webhook.stop)
-            manager = Alertmanager(alertmanager, tmp_path / "alertmanager", webhook.url)
-            stack.callback(manager.stop)
-            rules = tmp_path / "rubricd.rules.yml"
-            rules.write_text(_generated(daemon.file), encoding="utf-8")
-            server = f"127.0.0.1:{daemon.server_port}"
-            watching = Prometheus(prometheus, tmp_path / "prometheus", server, [rules], manager.address)
-            stack.callback(watching.stop)
-            wait_for(lambda: watching.value("up") == 1, "the first scrape")
-            return Watch(daemon, watching, webhook)
+            return stack.enter_context(watching_daemon(tmp_path, configuration(judge, **monitor)))
 
         yield start
 
 
-def _generated(file: Path) -> str:
-    ran = subprocess.run(
-        [sys.executable, "-m", "monitor", "rules", "-c", str(file)], capture_output=True, text=True, check=True, cwd=ROOT
-    )  # fmt: skip
-    return ran.stdout
+def send(watch: Watch, agent: str, good: int, bad: int = 0, silent: int = 0) -> None:
+    """Runs of an agent through the OTLP port: good ones, ones that break both rubrics, and ones without an answer."""
+    watch.send(agent, [Run(4, "Done, a table for four.")] * good)
+    watch.send(agent, [Run(12, f"Your fault. {MARKER}")] * bad)
+    watch.send(agent, [Run(12, None)] * silent)
 
 
 @pytest.mark.service
 def test_an_agent_that_turns_bad_reaches_the_webhook(watch: Callable[..., Watch]) -> None:
     """Both agents are well and nothing fires; one turns bad, and its page comes with labels, annotations and a link to just its failing invocations."""
-    watching = watch()
-    watching.send("shop-bot", good=15)
-    watching.send("well-bot", good=15)
+    watching = watch(regression={"false_alarm_every": 10_000})
+    send(watching, "shop-bot", good=15)
+    send(watching, "well-bot", good=15)
     watching.judged("shop-bot", 15)
     watching.judged("well-bot", 15)
     assert watching.webhook.alerts == []
-    watching.send("shop-bot", good=0, bad=30)
-    watching.send("well-bot", good=15)
+    send(watching, "shop-bot", good=0, bad=30)
+    send(watching, "well-bot", good=15)
     (alert, *_) = wait_for(
         lambda: watching.webhook.firing("RubricdQualityBudgetBurn", burn="fast", rubric="party_size_limit"), "the alert", 60
     )  # fmt: skip
@@ -151,6 +107,15 @@ def test_an_agent_that_turns_bad_reaches_the_webhook(watch: Callable[..., Watch]
         failing = json.loads(answer.read())["items"]
     assert {(one["agent_name"], one["rubric"], one["verdict"]) for one in failing} == {("shop-bot", "party_size_limit", "fail")}  # fmt: skip
     assert len(failing) == 30
+    (regression, *_) = wait_for(
+        lambda: watching.webhook.firing("RubricdQualityRegression", rubric="party_size_limit"), "the regression", 60
+    )
+    assert regression["labels"] == own | {
+        "alertname": "RubricdQualityRegression",
+        "severity": "page",
+        "team": "bookings",
+    }
+    assert regression["annotations"]["traces_url"].startswith(f"{watching.daemon.url}/api/v1/verdicts?verdict=fail")
     assert not any(one["labels"].get("agent") == "well-bot" for one in watching.webhook.alerts)
 
 
@@ -159,8 +124,8 @@ def test_agents_at_their_objective_raise_nothing(watch: Callable[..., Watch]) ->
     """An agent that fails one run in twenty, as its objective allows, and one that never does: no alert, neither pending nor firing."""
     watching = watch()
     for _ in range(3):
-        watching.send("steady-bot", good=19, bad=1)
-    watching.send("well-bot", good=40)
+        send(watching, "steady-bot", good=19, bad=1)
+    send(watching, "well-bot", good=40)
     watching.judged("steady-bot", 60)
     watching.judged("well-bot", 40)
     ratio = 'monitor_rubric_agent_environment:rubricd_verdicts_judged:increase1h{agent="steady-bot",rubric="party_size_limit"}'
@@ -173,7 +138,7 @@ def test_agents_at_their_objective_raise_nothing(watch: Callable[..., Watch]) ->
 def test_every_dashboard_query_returns_data(watch: Callable[..., Watch]) -> None:
     """With runs that pass, fail and cannot be judged, each query of each dashboard gives series, but for metrics that this daemon does not have."""
     watching = watch(regression={"false_alarm_every": 100})
-    watching.send("shop-bot", good=10, bad=60, silent=5)
+    send(watching, "shop-bot", good=10, bad=60, silent=5)
     watching.judged("shop-bot", 75)
     queries = {
         target["expr"]: f"{file.stem}: {panel['title']}"
@@ -190,6 +155,9 @@ def test_every_dashboard_query_returns_data(watch: Callable[..., Watch]) -> None
         return any(re.search(rf"{name}\b", expr) for name in NOT_HERE)
 
     wait_for(lambda: not [expr for expr in empty() if not explained(expr)], f"data for each of {empty()}", 30)
+    assert not [name for name in NOT_HERE if watching.prometheus.api("query", query=name)["result"]], (
+        "has landed: take it out of NOT_HERE"
+    )
 
 
 def _answers(prometheus: Prometheus, expr: str) -> bool:
