@@ -28,7 +28,17 @@ def resolved(requirements: list[str], pins: list[str]) -> set[str]:
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as constraints:
         constraints.write("\n".join(pins))
         constraints.flush()
-        command = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--quiet", "--report", "-"]
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "--dry-run",
+            "--ignore-installed",
+            "--quiet",
+            "--report",
+            "-",
+        ]
         command += ["--only-binary", ":all:", "--constraint", constraints.name, *requirements]
         report = json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE).stdout)  # noqa: S603
     return {normal(item["metadata"]["name"]) for item in report["install"]}
