@@ -83,15 +83,20 @@ def send(watch: Watch, agent: str, good: int, bad: int = 0, silent: int = 0) -> 
 
 @pytest.mark.service
 def test_an_agent_that_turns_bad_reaches_the_webhook(watch: Callable[..., Watch]) -> None:
-    """Both agents are well and nothing fires; one turns bad, and its page comes with labels, annotations and a link to just its failing invocations."""
+    """Agents are well, one of them failing as often as its objective allows, and nothing fires or is pending. One turns bad: its page comes with
+    labels, annotations and a link to just its failing invocations, and of the others comes nothing.
+    """
     watching = watch(regression={"false_alarm_every": 10_000})
     send(watching, "shop-bot", good=15)
-    send(watching, "well-bot", good=15)
+    for _ in range(3):
+        send(watching, "steady-bot", good=19, bad=1)
     watching.judged("shop-bot", 15)
-    watching.judged("well-bot", 15)
+    watching.judged("steady-bot", 60)
+    recorded = 'monitor_rubric_agent_environment:rubricd_verdicts_judged:increase1h{agent="steady-bot",rubric="party_size_limit"}'
+    wait_for(lambda: (watching.prometheus.value(recorded) or 0) > 50, "the rules to have seen them")
     assert watching.webhook.alerts == []
+    assert watching.prometheus.api("alerts")["alerts"] == []
     send(watching, "shop-bot", good=0, bad=30)
-    send(watching, "well-bot", good=15)
     (alert, *_) = wait_for(
         lambda: watching.webhook.firing("RubricdQualityBudgetBurn", burn="fast", rubric="party_size_limit"), "the alert", 60
     )  # fmt: skip
@@ -116,22 +121,7 @@ def test_an_agent_that_turns_bad_reaches_the_webhook(watch: Callable[..., Watch]
         "team": "bookings",
     }
     assert regression["annotations"]["traces_url"].startswith(f"{watching.daemon.url}/api/v1/verdicts?verdict=fail")
-    assert not any(one["labels"].get("agent") == "well-bot" for one in watching.webhook.alerts)
-
-
-@pytest.mark.service
-def test_agents_at_their_objective_raise_nothing(watch: Callable[..., Watch]) -> None:
-    """An agent that fails one run in twenty, as its objective allows, and one that never does: no alert, neither pending nor firing."""
-    watching = watch()
-    for _ in range(3):
-        send(watching, "steady-bot", good=19, bad=1)
-    send(watching, "well-bot", good=40)
-    watching.judged("steady-bot", 60)
-    watching.judged("well-bot", 40)
-    ratio = 'monitor_rubric_agent_environment:rubricd_verdicts_judged:increase1h{agent="steady-bot",rubric="party_size_limit"}'
-    wait_for(lambda: (watching.prometheus.value(ratio) or 0) > 50, "the rules to have seen them")
-    assert watching.webhook.alerts == []
-    assert watching.prometheus.api("alerts")["alerts"] == []
+    assert not any(one["labels"].get("agent") == "steady-bot" for one in watching.webhook.alerts)
 
 
 @pytest.mark.service

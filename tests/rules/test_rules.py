@@ -230,3 +230,19 @@ def test_the_rule_tests_beside_the_rules_hold(file: str, required_program: Calla
     """`promtool test rules`: exact labels and annotations, low traffic, bursts, resets, absence."""
     ran = subprocess.run([required_program("promtool", INSTALL), "test", "rules", str(PROMETHEUS / file)], capture_output=True, text=True, check=False)  # fmt: skip
     assert ran.returncode == 0, ran.stdout + ran.stderr
+
+
+@pytest.mark.service
+def test_promtool_takes_the_expressions_for_grafana(
+    tmp_path: Path, required_program: Callable[[str, str], str]
+) -> None:
+    """The written-out expressions are PromQL of Prometheus 2.42, for the example and for awkward names."""
+    texts = [rules_text(source, "grafana") for source in (example(), awkward(tmp_path))]
+    found = [rule for text in texts for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
+    checks = [
+        {"record": f"check:{place}", "expr": rule["data"][0]["model"]["expr"]} for place, rule in enumerate(found)
+    ]
+    file = tmp_path / "grafana.rules.yml"
+    file.write_text(yaml.safe_dump({"groups": [{"name": "grafana", "rules": checks}]}), encoding="utf-8")
+    checked = subprocess.run([required_program("promtool", INSTALL), "check", "rules", str(file)], capture_output=True, text=True, check=False)  # fmt: skip
+    assert checked.returncode == 0, checked.stdout + checked.stderr
