@@ -9,7 +9,7 @@ from typing import Any
 
 from collectors.span import LogRecord, Span
 from monitor.assembly.completeness import missing_fields
-from monitor.assembly.conventions.table import CONVENTIONS
+from monitor.assembly.conventions.table import worth_asking
 from monitor.assembly.deduplicate import unique_logs, unique_spans
 from monitor.assembly.facts import Facts, Field, Found, SpanClass, merge
 from monitor.assembly.fields import (
@@ -87,9 +87,10 @@ def _segmented(spans: Sequence[Span], logs: Sequence[LogRecord]) -> tuple[Tree, 
 def read(record: Record) -> Facts:
     """What all conventions that recognise a span say of it, the most usable source of each fact first."""
     facts: dict[Field, Found] = {}
-    for convention in CONVENTIONS:
+    words = record.prefixes | record.event_prefixes if record.event_prefixes else record.prefixes
+    for convention in worth_asking(words):
         if convention.recognises(record):
-            merge(facts, convention.read(record), convention.name)
+            merge(facts, convention.read(record))
     return facts
 
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 from monitor.model.invocation import Capture
 
@@ -67,8 +66,7 @@ class Field(StrEnum):
     OUTPUT_TOKENS = "output_tokens"  # int
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(NamedTuple):
     """A value and where it was found. `capture` says why it is not whole; the value is then None or a part of it.
 
     `weak` marks a stand-in (a span's name for an agent's) that gives way to any other source. `pinned` keeps other dialects' readings of
@@ -100,16 +98,12 @@ def better(current: Found | None, other: Found | None) -> Found | None:
     return other if rank(other) < rank(current) else current
 
 
-def merge(into: dict[Field, Found], facts: Facts, convention: str) -> None:
+def merge(into: dict[Field, Found], facts: Facts) -> None:
     """Take over each fact that is missing in `into` or more usable than what is there."""
     for field, found in facts.items():
         current = into.get(field)
         if current is None or (rank(found) < rank(current) and not current.pinned):
-            into[field] = (
-                found
-                if found.convention
-                else Found(found.value, found.source, convention, found.capture, found.weak, found.pinned)
-            )
+            into[field] = found
 
 
 def value(facts: Facts, field: Field) -> Any:

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from collectors.span import Attributes, LogRecord, Span
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+class Event(NamedTuple):
     """A span event or a log record of the span: the same thing on two wires. `body` is None for span events."""
 
     name: str
@@ -21,42 +19,47 @@ class Event:
     source: str
 
 
-@dataclass(frozen=True)
 class Record:
-    """A span and its log records."""
+    """A span and its log records.
 
-    span: Span
-    logs: Sequence[LogRecord] = field(default=())
+    `prefixes` are the first words of the attribute keys (`gen_ai`, `llm`, `http`); `heads` their first two words, with a dot behind
+    them where the key goes on (`gen_ai.prompt` and `gen_ai.prompt.` tell the two dialects apart). `event_prefixes` are the first
+    words of event names. All three are for quick recognition.
+    """
 
-    @property
-    def attributes(self) -> Attributes:
-        """The span's attributes."""
-        return self.span.attributes
+    __slots__ = ("attributes", "event_prefixes", "events", "heads", "logs", "prefixes", "span")
 
-    @cached_property
-    def prefixes(self) -> frozenset[str]:
-        """The first words of the attribute keys (`gen_ai`, `llm`, `http`), for quick recognition."""
-        return frozenset(key.partition(".")[0].partition(":")[0] for key in self.span.attributes)
-
-    @cached_property
-    def events(self) -> tuple[Event, ...]:
-        """Span events, then log records, each in order of time as recorded."""
-        spans = [Event(e.name, e.attributes, None, e.time_unix_nano, "event") for e in self.span.events]
-        logs = [Event(r.event_name, r.attributes, r.body, r.time_unix_nano, "log") for r in self.logs]
-        return (*_ordered(spans), *_ordered(logs))
-
-    @cached_property
-    def event_prefixes(self) -> frozenset[str]:
-        """The first words of the event names."""
-        return frozenset(event.name.partition(".")[0] for event in self.events)
+    def __init__(self, span: Span, logs: Sequence[LogRecord] = ()) -> None:
+        self.span = span
+        self.logs = logs
+        self.attributes = span.attributes
+        heads = [_head(key) for key in span.attributes]
+        self.prefixes = frozenset([first for first, _ in heads])
+        self.heads = frozenset([second for _, second in heads])
+        self.events = _events(span, logs) if span.events or logs else ()
+        self.event_prefixes = frozenset([event.name.partition(".")[0] for event in self.events])
 
     def text(self, *keys: str) -> str | None:
         """The first of the attributes that is non-empty text."""
         for key in keys:
-            value = self.span.attributes.get(key)
+            value = self.attributes.get(key)
             if isinstance(value, str) and value.strip():
                 return value
         return None
+
+
+@lru_cache(maxsize=8192)
+def _head(key: str) -> tuple[str, str]:
+    first, _, rest = key.partition(".")
+    second, dot, _ = rest.partition(".")
+    return first.partition(":")[0], f"{first}.{second}{dot}"
+
+
+def _events(span: Span, logs: Sequence[LogRecord]) -> tuple[Event, ...]:
+    """Span events, then log records, each in order of time as recorded."""
+    own = [Event(e.name, e.attributes, None, e.time_unix_nano, "event") for e in span.events]
+    logged = [Event(r.event_name, r.attributes, r.body, r.time_unix_nano, "log") for r in logs]
+    return (*_ordered(own), *_ordered(logged))
 
 
 def _ordered(events: Iterable[Event]) -> list[Event]:

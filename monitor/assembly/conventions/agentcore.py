@@ -17,14 +17,15 @@ class AgentCore:
     """Log records of ADOT on an agent's, a model's or a tool's span."""
 
     name = "agentcore"
+    words = frozenset[str]()
 
     def recognises(self, record: Record) -> bool:
         """A log record whose body has input or output with messages."""
-        return any(event.source == "log" and _payload(event.body) for event in record.events)
+        return bool(record.logs) and any(event.source == "log" and _payload(event.body) for event in record.events)
 
     def read(self, record: Record) -> Facts:
         """Input and output; content may be JSON inside JSON."""
-        reader = Reader(record)
+        reader = Reader(record, self.name)
         for event in record.events:
             body = _payload(event.body)
             if not body:

@@ -11,6 +11,7 @@ class AnthropicSdk:
     """`anthropic.messages.create` and its kin."""
 
     name = "anthropic_sdk"
+    words = frozenset({"anthropic"})
 
     def recognises(self, record: Record) -> bool:
         """`anthropic.*` attributes on a model call."""
@@ -18,7 +19,7 @@ class AnthropicSdk:
 
     def read(self, record: Record) -> Facts:
         """That the counts are the provider's; the rest is GenAI."""
-        reader = Reader(record)
+        reader = Reader(record, self.name)
         if record.span.name.startswith("anthropic.tool_use"):
             reader.classify(SpanClass.TOOL, "span name")
         reader.put(Field.NATIVE, True, "anthropic.*")

@@ -22,6 +22,7 @@ class AzureAgents:
     """Spans of azure-ai-agents and azure-ai-projects."""
 
     name = "azure_ai_agents"
+    words = frozenset({"az", "gen_ai"})
 
     def recognises(self, record: Record) -> bool:
         """The Azure namespace, or the service's provider name."""
@@ -33,7 +34,7 @@ class AzureAgents:
 
     def read(self, record: Record) -> Facts:
         """Class and ids; messages come as events."""
-        reader = Reader(record)
+        reader = Reader(record, self.name)
         operation = record.text("gen_ai.operation.name") or record.span.name.partition(" ")[0]
         if operation in _CALLS:
             reader.classify(SpanClass.STEP, "gen_ai.operation.name")

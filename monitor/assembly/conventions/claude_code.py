@@ -22,6 +22,7 @@ class ClaudeCode:
     """Spans named or typed `claude_code.*`."""
 
     name = "claude_code"
+    words = frozenset[str]()
 
     def recognises(self, record: Record) -> bool:
         """The span's name or its `span.type`, with attributes."""
@@ -29,7 +30,7 @@ class ClaudeCode:
 
     def read(self, record: Record) -> Facts:
         """Facts by the kind of span. Requests for titles and the like are no steps of the turn."""
-        reader = Reader(record)
+        reader = Reader(record, self.name)
         span_class = SPANS[_kind(record)]
         source = (record.text("query_source") or "").lower()
         if span_class is SpanClass.MODEL and not source.startswith(_MAIN_SOURCES[1:]) and source:

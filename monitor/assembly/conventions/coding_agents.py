@@ -14,18 +14,19 @@ class CodingAgents:
     """Turn spans of the three, and the prompts in their log records."""
 
     name = "coding_agent"
+    words = frozenset[str]()
 
     def recognises(self, record: Record) -> bool:
         """A turn's span or keys, or a prompt among the log records."""
         if record.span.name in _TURNS and record.attributes:
             return True
-        if any(key.startswith("codex.turn.") for key in record.attributes):
+        if "codex.turn." in record.heads:
             return True
-        return any(event.name in _LOG_INPUTS and event.source == "log" for event in record.events)
+        return bool(record.logs) and any(event.name in _LOG_INPUTS and event.source == "log" for event in record.events)
 
     def read(self, record: Record) -> Facts:
         """A turn and what the user asked."""
-        reader = Reader(record)
+        reader = Reader(record, self.name)
         if record.span.name in _TURNS or any(key.startswith("codex.turn.") for key in record.attributes):
             reader.classify(SpanClass.AGENT, "span name")
             reader.put(Field.AGENT_NAME, "codex", "span name", weak=True)

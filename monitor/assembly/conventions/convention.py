@@ -21,6 +21,11 @@ class Convention(Protocol):
         """How the dialect is called in `convention` and in provenance."""
         ...
 
+    @property
+    def words(self) -> frozenset[str]:
+        """First words of attribute keys or event names, one of which any span of the dialect has; empty: the dialect is always asked."""
+        ...
+
     def recognises(self, record: Record) -> bool:
         """Whether the span speaks this dialect."""
         ...

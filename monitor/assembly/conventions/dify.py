@@ -22,6 +22,7 @@ class Dify:
     """Spans with `gen_ai.span.kind` or `dify.*`."""
 
     name = "dify"
+    words = frozenset({"dify", "gen_ai"})
 
     def recognises(self, record: Record) -> bool:
         """The kind, or Dify's own keys."""
@@ -29,7 +30,7 @@ class Dify:
 
     def read(self, record: Record) -> Facts:
         """Facts by the kind of span; node variables are unwrapped by their usual names."""
-        reader = Reader(record)
+        reader = Reader(record, self.name)
         kind = KINDS.get((record.text("gen_ai.span.kind") or "").upper())
         reader.classify(kind, "gen_ai.span.kind")
         if kind is SpanClass.TOOL:

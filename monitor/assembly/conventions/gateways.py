@@ -14,6 +14,7 @@ class Gateways:
     """Spans of LiteLLM's SDK and proxy."""
 
     name = "litellm"
+    words = frozenset({"llm", "gen_ai", "metadata", "hidden_params", "litellm"})
 
     def recognises(self, record: Record) -> bool:
         """LiteLLM's span names with attributes of its own."""
@@ -25,7 +26,7 @@ class Gateways:
 
     def read(self, record: Record) -> Facts:
         """The raw request repeats its parent; a request is a model call."""
-        reader = Reader(record)
+        reader = Reader(record, self.name)
         if record.span.name in _RAW:
             reader.classify(SpanClass.DUPLICATE, "span name")
         elif record.span.name == "litellm_request":

@@ -52,6 +52,20 @@ _NAME_PREFIXES = {
     "create_agent": SpanClass.SETUP,
 }
 _DEFINITION_KEYS = ("gen_ai.tool.definitions", "gen_ai.request.tools", "gen_ai.agent.tools")
+_CACHE_READ = tuple(
+    f"gen_ai.usage.{ending}"
+    for ending in ("cache_read.input_tokens", "cache_read_input_tokens", "details.cache_read_tokens")
+)
+_CACHE_WRITTEN = tuple(
+    f"gen_ai.usage.{ending}"
+    for ending in (
+        "cache_write.input_tokens",
+        "cache_creation.input_tokens",
+        "cache_creation_input_tokens",
+        "cache_write_input_tokens",
+    )
+)
+_INPUT_KEYS = ("gen_ai.input.messages", "gen_ai.workflow.input")
 _REFERENCES = {
     "gen_ai.input.messages_ref": Field.INPUT,
     "gen_ai.output.messages_ref": Field.OUTPUT,
@@ -64,6 +78,7 @@ class GenAi:
     """The attributes of the conventions of 1.27 and later, wherever they are: span, span event or log record."""
 
     name = "gen_ai"
+    words = frozenset({"gen_ai"})
 
     def recognises(self, record: Record) -> bool:
         """Any `gen_ai.*` attribute or event."""
@@ -71,7 +86,7 @@ class GenAi:
 
     def read(self, record: Record) -> Facts:
         """Class, identity, usage, content and tool facts."""
-        reader = Reader(record)
+        reader = Reader(record, self.name)
         _classify(reader)
         _identity(reader)
         _usage(reader)
@@ -147,31 +162,25 @@ def _usage(reader: Reader) -> None:
     reader.count(Field.INPUT_TOKENS, "gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens")
     reader.count(Field.OUTPUT_TOKENS, "gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens")
     found = reader.facts.get(Field.INPUT_TOKENS)
-    cached = _first_count(attributes, "cache_read.input_tokens", "cache_read_input_tokens", "details.cache_read_tokens")
-    written = _first_count(
-        attributes,
-        "cache_write.input_tokens",
-        "cache_creation.input_tokens",
-        "cache_creation_input_tokens",
-        "cache_write_input_tokens",
-    )
+    cached = _first_count(attributes, _CACHE_READ)
+    written = _first_count(attributes, _CACHE_WRITTEN)
     if found is not None and cached + written > found.value:
         # Cached tokens are part of the input by the conventions; more of them than input means that they were left out.
         del reader.facts[Field.INPUT_TOKENS]
         reader.put(Field.INPUT_TOKENS, found.value + cached + written, found.source + " and cache")
 
 
-def _first_count(attributes: Attributes, *endings: str) -> int:
-    for ending in endings:
-        number = number_of(attributes.get(f"gen_ai.usage.{ending}"))
-        if number is not None:
+def _first_count(attributes: Attributes, keys: tuple[str, ...]) -> int:
+    for key in keys:
+        if key in attributes and (number := number_of(attributes[key])) is not None:
             return number
     return 0
 
 
 def _content(reader: Reader, attributes: Attributes, where: str) -> None:
-    for key in ("gen_ai.input.messages", "gen_ai.workflow.input"):
-        reader.messages(Field.INPUT, "user", attributes.get(key), where + key)
+    for key in _INPUT_KEYS:
+        if key in attributes:
+            reader.messages(Field.INPUT, "user", attributes[key], where + key)
     output = attributes.get("gen_ai.output.messages")
     if output is not None:
         chunks = _chunks(output)
@@ -179,9 +188,11 @@ def _content(reader: Reader, attributes: Attributes, where: str) -> None:
             reader.put(Field.OUTPUT, chunks, where + "gen_ai.output.messages")
         else:
             reader.messages(Field.OUTPUT, "assistant", output, where + "gen_ai.output.messages")
-    reader.instructions(attributes.get("gen_ai.system_instructions"), where + "gen_ai.system_instructions")
+    if "gen_ai.system_instructions" in attributes:
+        reader.instructions(attributes["gen_ai.system_instructions"], where + "gen_ai.system_instructions")
     for key in _DEFINITION_KEYS:
-        _definitions(reader, attributes.get(key), where + key)
+        if key in attributes:
+            _definitions(reader, attributes[key], where + key)
     for key, field in _REFERENCES.items():
         if attributes.get(key):
             empty: Any = None if field is Field.SYSTEM else ()

@@ -26,6 +26,7 @@ class GenAiEvents:
     """Messages as events. Where span events and log records repeat each other, the longer record counts."""
 
     name = "gen_ai"
+    words = frozenset({"gen_ai"})
 
     def recognises(self, record: Record) -> bool:
         """An event of one of the five names."""
@@ -33,7 +34,7 @@ class GenAiEvents:
 
     def read(self, record: Record) -> Facts:
         """Input, output and system instructions; arguments and result on a tool's span."""
-        reader = Reader(record)
+        reader = Reader(record, self.name)
         events = [event for event in record.events if event.name in ROLES]
         carriers = [[e for e in events if e.source == source] for source in ("event", "log")]
         chosen = max(carriers, key=len)

@@ -18,6 +18,7 @@ class GenAiPrompt:
     """`gen_ai.prompt` and `gen_ai.completion`, as Semantic Kernel, Spring AI, LiteLLM and others wrote them."""
 
     name = "gen_ai"
+    words = frozenset({"gen_ai"})
 
     def recognises(self, record: Record) -> bool:
         """One of the two attributes or events."""
@@ -27,7 +28,7 @@ class GenAiPrompt:
 
     def read(self, record: Record) -> Facts:
         """Input and output."""
-        reader = Reader(record)
+        reader = Reader(record, self.name)
         for field, role, key in _ATTRIBUTES:
             content = record.attributes.get(key)
             if content is not None:

@@ -19,6 +19,7 @@ class Genkit:
     """Spans of Genkit's tracer."""
 
     name = "genkit"
+    words = frozenset({"genkit"})
 
     def recognises(self, record: Record) -> bool:
         """`genkit:` attributes."""
@@ -26,7 +27,7 @@ class Genkit:
 
     def read(self, record: Record) -> Facts:
         """Facts by the subtype; a root without one is a flow."""
-        reader = Reader(record)
+        reader = Reader(record, self.name)
         subtype = (record.text("genkit:metadata:subtype") or "").lower()
         is_root = record.attributes.get("genkit:isRoot") in (True, "true")
         kind = SUBTYPES.get(subtype, SpanClass.WORKFLOW if is_root else SpanClass.STEP)

@@ -21,16 +21,17 @@ class GoogleAdk:
     """Spans of ADK's own tracer."""
 
     name = "google_adk"
+    words = frozenset({"gcp"})
 
     def recognises(self, record: Record) -> bool:
         """Its attribute prefix; its root has no attributes at all and is told by scope and name together."""
-        if any(key.startswith(_PREFIX) for key in record.attributes):
+        if "gcp.vertex." in record.heads:
             return True
         return record.span.scope.name == "gcp.vertex.agent" and (not record.attributes or _merged(record))
 
     def read(self, record: Record) -> Facts:
         """Class, and the contents of schema 1."""
-        reader = Reader(record)
+        reader = Reader(record, self.name)
         if _merged(record):
             reader.classify(SpanClass.DUPLICATE, "gen_ai.tool.name")
             return reader.facts

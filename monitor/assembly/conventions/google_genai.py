@@ -21,11 +21,12 @@ class GoogleGenAi:
     """Model calls of the SDK itself; ADK's, which go through the same operation, have their own keys."""
 
     name = "google_genai"
+    words = frozenset({"openinference", "gen_ai"})
 
     def recognises(self, record: Record) -> bool:
         """A `generate_content` call that no ADK span stands behind."""
         attributes = record.attributes
-        if "gcp" in record.prefixes and any(key.startswith("gcp.vertex.agent.") for key in attributes):
+        if "gcp.vertex." in record.heads:
             return False
         if attributes.get("openinference.span.kind") == "LLM":
             return attributes.get("llm.provider") == "google" and "GenerateContent" in record.span.name
@@ -33,7 +34,7 @@ class GoogleGenAi:
 
     def read(self, record: Record) -> Facts:
         """Input and output with the loop's calls, and results as the tools gave them."""
-        reader = Reader(record)
+        reader = Reader(record, self.name)
         base = OpenInference() if "openinference" in record.prefixes else GenAi()
         facts = base.read(record)
         given = _bare(value(facts, Field.INPUT) or ())

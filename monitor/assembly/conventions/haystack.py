@@ -21,6 +21,7 @@ class Haystack:
     """Spans of Haystack's tracer."""
 
     name = "haystack"
+    words = frozenset({"haystack"})
 
     def recognises(self, record: Record) -> bool:
         """`haystack.*` tags."""
@@ -28,7 +29,7 @@ class Haystack:
 
     def read(self, record: Record) -> Facts:
         """Facts by the span's name; a component whose type ends with Generator is a model call."""
-        reader = Reader(record)
+        reader = Reader(record, self.name)
         component = record.text("haystack.component.type") or ""
         if component.endswith(("Generator", "ChatGenerator")):
             reader.classify(SpanClass.MODEL, "haystack.component.type")

@@ -57,6 +57,7 @@ class Identity:
     """Conversation, and what an Azure exporter stamps on descendants of an agent."""
 
     name = "attributes"
+    words = frozenset[str]()
 
     def recognises(self, record: Record) -> bool:
         """Every span: web requests carry session ids too."""
@@ -64,7 +65,7 @@ class Identity:
 
     def read(self, record: Record) -> Facts:
         """The conversation id and the environment."""
-        reader = Reader(record)
+        reader = Reader(record, self.name)
         browser = (
             record.span.resource.attributes.get("telemetry.sdk.language") == "webjs" or "browser" in record.prefixes
         )

@@ -28,6 +28,7 @@ class Langfuse:
     """Spans with `langfuse.*` attributes."""
 
     name = "langfuse"
+    words = frozenset({"langfuse"})
 
     def recognises(self, record: Record) -> bool:
         """An observation's attributes."""
@@ -35,7 +36,7 @@ class Langfuse:
 
     def read(self, record: Record) -> Facts:
         """Facts by the type of observation."""
-        reader = Reader(record)
+        reader = Reader(record, self.name)
         kind = TYPES.get((record.text(_PREFIX + "type") or "span").lower(), SpanClass.STEP)
         reader.classify(kind, _PREFIX + "type")
         reader.text(Field.AGENT_VERSION, "langfuse.version", "langfuse.release")

@@ -30,6 +30,7 @@ class LangSmith:
     """Spans with `langsmith.*` attributes."""
 
     name = "langsmith"
+    words = frozenset({"langsmith"})
 
     def recognises(self, record: Record) -> bool:
         """The kind, or any other attribute of LangSmith."""
@@ -37,7 +38,7 @@ class LangSmith:
 
     def read(self, record: Record) -> Facts:
         """Facts by the kind of run. The exporter sets status OK on failed runs too: their exception event tells."""
-        reader = Reader(record)
+        reader = Reader(record, self.name)
         kind = KINDS.get((record.text("langsmith.span.kind") or "").lower())
         reader.classify(kind, "langsmith.span.kind")
         reader.text(Field.AGENT_NAME, "langsmith.metadata.lc_agent_name")

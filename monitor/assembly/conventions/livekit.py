@@ -27,6 +27,7 @@ class LiveKit:
     """Spans of LiveKit's telemetry, with keys under `lk.` or, for content, `lk.pii.`."""
 
     name = "livekit"
+    words = frozenset({"lk"})
 
     def recognises(self, record: Record) -> bool:
         """`lk.*` attributes."""
@@ -34,7 +35,7 @@ class LiveKit:
 
     def read(self, record: Record) -> Facts:
         """Facts by the span's name."""
-        reader = Reader(record)
+        reader = Reader(record, self.name)
         reader.classify(SPANS.get(record.span.name), "span name")
         reader.text(Field.AGENT_NAME, "lk.agent_label", "lk.agent_name")
         reader.instructions(_content(record, "instructions"), "lk.instructions")

@@ -17,6 +17,7 @@ class Logfire:
     """Spans with `request_data`, `response_data` or `events`."""
 
     name = "logfire"
+    words = frozenset({"logfire"})
 
     def recognises(self, record: Record) -> bool:
         """Logfire's keys with a request or a response."""
@@ -26,7 +27,7 @@ class Logfire:
 
     def read(self, record: Record) -> Facts:
         """A model call's facts."""
-        reader = Reader(record)
+        reader = Reader(record, self.name)
         attributes = record.attributes
         request, response = decode(attributes.get("request_data")), decode(attributes.get("response_data"))
         events = decode(attributes.get("events"))

@@ -23,6 +23,7 @@ class Mastra:
     """Spans of Mastra's exporter."""
 
     name = "mastra"
+    words = frozenset({"mastra"})
 
     def recognises(self, record: Record) -> bool:
         """`mastra.*` attributes."""
@@ -30,7 +31,7 @@ class Mastra:
 
     def read(self, record: Record) -> Facts:
         """Facts by the type of span; types are spelled in either case."""
-        reader = Reader(record)
+        reader = Reader(record, self.name)
         kind = (record.text("mastra.span.type") or "").lower()
         span_class = TYPES.get(kind, SpanClass.STEP if kind else None)
         reader.classify(span_class, "mastra.span.type")

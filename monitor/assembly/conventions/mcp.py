@@ -16,6 +16,7 @@ class Mcp:
     """Spans with `mcp.method.name`."""
 
     name = "mcp"
+    words = frozenset({"mcp"})
 
     def recognises(self, record: Record) -> bool:
         """The method's name."""
@@ -23,7 +24,7 @@ class Mcp:
 
     def read(self, record: Record) -> Facts:
         """A call's facts; other methods (listing tools, pinging) are steps."""
-        reader = Reader(record)
+        reader = Reader(record, self.name)
         if record.attributes.get("mcp.method.name") != "tools/call":
             reader.classify(SpanClass.STEP, "mcp.method.name")
             return reader.facts

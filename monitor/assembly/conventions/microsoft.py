@@ -21,6 +21,7 @@ class Microsoft:
     """`workflow.*` and `executor.*` spans, `sk.*` keys, and `microsoft.gen_ai.*` stamps."""
 
     name = "microsoft"
+    words = frozenset({"workflow", "executor", "sk", "microsoft", "edge_group", "message"})
 
     def recognises(self, record: Record) -> bool:
         """Keys of one of the frameworks."""
@@ -28,7 +29,7 @@ class Microsoft:
 
     def read(self, record: Record) -> Facts:
         """A workflow span's class; the owner that a descendant names; tool names that Semantic Kernel offers."""
-        reader = Reader(record)
+        reader = Reader(record, self.name)
         head = record.span.name.partition(" ")[0]
         if head in _WORKFLOW_SPANS and any(
             key.startswith(("workflow.", "executor.", "edge_group.", "message.")) for key in record.attributes

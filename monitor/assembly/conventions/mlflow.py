@@ -27,6 +27,7 @@ class MLflow:
     """Spans with `mlflow.*` attributes."""
 
     name = "mlflow"
+    words = frozenset({"mlflow"})
 
     def recognises(self, record: Record) -> bool:
         """The type, or inputs and outputs."""
@@ -36,7 +37,7 @@ class MLflow:
 
     def read(self, record: Record) -> Facts:
         """Facts by the type of span."""
-        reader = Reader(record)
+        reader = Reader(record, self.name)
         kind = str(decode(record.attributes.get("mlflow.spanType")) or "").upper()
         span_class = TYPES.get(kind, SpanClass.CHAIN if record.span.parent_span_id == "" else SpanClass.STEP)
         reader.classify(span_class, "mlflow.spanType")

@@ -36,6 +36,7 @@ class OpenInference:
     """Spans with `openinference.span.kind`, or the flattened messages where the kind was evicted."""
 
     name = "openinference"
+    words = frozenset({"openinference", "llm"})
 
     def recognises(self, record: Record) -> bool:
         """A span kind, or `llm.` attributes of the dialect."""
@@ -48,7 +49,7 @@ class OpenInference:
 
     def read(self, record: Record) -> Facts:
         """Facts by the kind of span."""
-        reader = Reader(record)
+        reader = Reader(record, self.name)
         kind = _classify(reader)
         _identity(reader)
         if kind is SpanClass.MODEL:

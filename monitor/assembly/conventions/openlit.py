@@ -19,6 +19,7 @@ class OpenLit:
     """Spans of OpenLIT's LangChain and LangGraph instrumentations."""
 
     name = "openlit"
+    words = frozenset({"gen_ai"})
 
     def recognises(self, record: Record) -> bool:
         """A graph's span, a workflow's own keys, or a model call that names the tool it asks for."""
@@ -31,7 +32,7 @@ class OpenLit:
 
     def read(self, record: Record) -> Facts:
         """A node's class; a workflow's input and output; the calls that a model asked for where its output is not recorded."""
-        reader = Reader(record)
+        reader = Reader(record, self.name)
         attributes = record.attributes
         operation = attributes.get("gen_ai.operation.name")
         name = record.text("gen_ai.agent.name")
@@ -58,7 +59,9 @@ def _workflow(reader: Reader) -> None:
     if streamed is not None and attributes.get("gen_ai.execution.mode") == "stream":
         # All messages of the stream run together, the tools' included: any other source is better.
         found, reason = read_messages(streamed, "assistant")
-        reader.facts[Field.OUTPUT] = Found(found, "gen_ai.output.messages", capture=reason, weak=True, pinned=True)
+        reader.facts[Field.OUTPUT] = Found(
+            found, "gen_ai.output.messages", reader.convention, reason, weak=True, pinned=True
+        )
 
 
 def _requested(reader: Reader) -> None:

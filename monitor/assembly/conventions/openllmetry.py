@@ -22,23 +22,24 @@ KINDS = {
     "handoff": SpanClass.HANDOFF,
 }
 _REQUEST_TYPES = {"chat": SpanClass.MODEL, "completion": SpanClass.MODEL}
-_FLAT = ("gen_ai.prompt.0", "gen_ai.prompt.1", "gen_ai.completion.0", "llm.request.")
+_FLAT = frozenset({"gen_ai.prompt.", "gen_ai.completion.", "llm.request."})
 
 
 class OpenLlmetry:
     """Spans of Traceloop's instrumentations and decorators."""
 
     name = "openllmetry"
+    words = frozenset({"traceloop", "gen_ai", "llm"})
 
     def recognises(self, record: Record) -> bool:
         """`traceloop.*` attributes, or flattened prompts."""
         if "traceloop" in record.prefixes:
             return True
-        return "gen_ai" in record.prefixes and any(key.startswith(_FLAT) for key in record.attributes)
+        return not record.heads.isdisjoint(_FLAT)
 
     def read(self, record: Record) -> Facts:
         """Facts by the kind of span."""
-        reader = Reader(record)
+        reader = Reader(record, self.name)
         kind = _classify(reader)
         _identity(reader, kind)
         if kind is SpanClass.TOOL:

@@ -22,6 +22,7 @@ class PydanticAi:
     """Spans of pydantic-ai's own instrumentation."""
 
     name = "pydantic_ai"
+    words = frozenset({"gen_ai", "logfire", "pydantic_ai", "model_name"})
 
     def recognises(self, record: Record) -> bool:
         """One of its bare keys, beside `gen_ai.*` or its log keys."""
@@ -31,7 +32,7 @@ class PydanticAi:
 
     def read(self, record: Record) -> Facts:
         """Facts of a run, a model call or a tool."""
-        reader = Reader(record)
+        reader = Reader(record, self.name)
         attributes = record.attributes
         if "model_name" in attributes or any(key in attributes for key in _AGENT_KEYS):
             _run(reader)

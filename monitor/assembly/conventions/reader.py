@@ -27,21 +27,25 @@ MAX_SEGMENTS = 24
 class Reader:
     """The facts of one span in one dialect, as they are found. The first usable source of a field wins."""
 
-    def __init__(self, record: Record) -> None:
+    def __init__(self, record: Record, convention: str) -> None:
         self.record = record
+        self.convention = convention
         self.facts: dict[Field, Found] = {}
 
     def put(self, field: Field, value: Any, source: str, *, capture: Capture | None = None, weak: bool = False) -> None:
         """Note a value, unless a source at least as usable has been noted."""
-        found = Found(value, source, capture=capture, weak=weak)
         current = self.facts.get(field)
-        if current is None or rank(found) < rank(current):
+        if current is None:
+            self.facts[field] = Found(value, source, self.convention, capture, weak)
+            return
+        found = Found(value, source, self.convention, capture, weak)
+        if rank(found) < rank(current):
             self.facts[field] = found
 
     def classify(self, span_class: SpanClass | None, source: str) -> None:
         """Note the span's class, the first time only."""
         if span_class is not None and Field.CLASS not in self.facts:
-            self.facts[Field.CLASS] = Found(span_class, source)
+            self.facts[Field.CLASS] = Found(span_class, source, self.convention)
 
     def text(self, field: Field, *keys: str, weak: bool = False) -> None:
         """A short text (a name, an id, a model): placeholders and redaction markers count as absent."""

@@ -32,6 +32,7 @@ class SpanTypes:
     """Spans typed by `lmnr.span.type`, `entity.type`, `span.type` or `flue.*`."""
 
     name = "span_type"
+    words = frozenset({"lmnr", "entity", "span", "flue"})
 
     def recognises(self, record: Record) -> bool:
         """A known type under one of the keys."""
@@ -39,7 +40,7 @@ class SpanTypes:
 
     def read(self, record: Record) -> Facts:
         """Facts by the type of span."""
-        reader = Reader(record)
+        reader = Reader(record, self.name)
         kind = _kind(record)
         reader.classify(kind, "span type")
         flue = next((word for word in _FLUE if f"flue.{word}.input" in record.attributes), None)

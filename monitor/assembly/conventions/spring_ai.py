@@ -23,6 +23,7 @@ class SpringAi:
     """Spans of Spring AI's observations."""
 
     name = "spring_ai"
+    words = frozenset({"spring", "gen_ai"})
 
     def recognises(self, record: Record) -> bool:
         """Keys of the framework, or its log records."""
@@ -32,7 +33,7 @@ class SpringAi:
 
     def read(self, record: Record) -> Facts:
         """Facts by the kind of span; prompts and completions in log records are plain text after a label."""
-        reader = Reader(record)
+        reader = Reader(record, self.name)
         reader.classify(KINDS.get((record.text("spring.ai.kind") or "").lower()), "spring.ai.kind")
         reader.tool(
             ("spring.ai.tool.definition.name",),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from monitor.assembly.conventions.agentcore import AgentCore
 from monitor.assembly.conventions.anthropic_sdk import AnthropicSdk
 from monitor.assembly.conventions.azure_agents import AzureAgents
@@ -66,3 +68,11 @@ CONVENTIONS: tuple[Convention, ...] = (
     AgentCore(),
     Identity(),
 )
+
+
+@lru_cache(maxsize=2048)
+def worth_asking(words: frozenset[str]) -> tuple[Convention, ...]:
+    """The conventions that may recognise a span with these first words of attribute keys and event names; all for one without any."""
+    if not words:
+        return CONVENTIONS
+    return tuple(one for one in CONVENTIONS if not one.words or not one.words.isdisjoint(words))

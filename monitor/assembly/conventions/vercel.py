@@ -23,6 +23,7 @@ class Vercel:
     """Spans of `experimental_telemetry`."""
 
     name = "vercel_ai_sdk"
+    words = frozenset({"ai"})
 
     def recognises(self, record: Record) -> bool:
         """An `ai.operationId`, or the prompts and responses that go with it."""
@@ -34,7 +35,7 @@ class Vercel:
 
     def read(self, record: Record) -> Facts:
         """Facts of a run, a model call or a tool."""
-        reader = Reader(record)
+        reader = Reader(record, self.name)
         operation = record.text("ai.operationId") or record.span.name
         reader.put(Field.OPERATION, operation, "ai.operationId")
         reader.text(Field.AGENT_NAME, "ai.telemetry.functionId", "resource.name")
