@@ -22,7 +22,7 @@ from monitor.telemetry import Telemetry
 
 LOG = logging.getLogger(__name__)
 
-LOOK_SECONDS = 5.0
+LOOK_SECONDS = 2.0
 _RESTART = ("collectors", "storage", "server", "exporters", "metrics")
 
 

@@ -1,0 +1,134 @@
+"""SIGTERM: what is under way ends, what is new is refused, the last figures are read, and nothing is lost."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from monitor.app import DRAIN_SECONDS
+from tests.operations.conftest import Start
+from tests.operations.running import answered, configuration, send
+from tests.support.daemon import Daemon, wait_for
+from tests.support.judge_server import JudgeServer, judge_server
+
+SCRAPER = {"X-Prometheus-Scrape-Timeout-Seconds": "1"}
+
+
+@pytest.fixture
+def slow_judge() -> Iterator[JudgeServer]:
+    """A judge that takes two seconds."""
+    with judge_server(latency=2.0) as server:
+        yield server
+
+
+def scrape(daemon: Daemon) -> str:
+    """What a Prometheus reads."""
+    status, _, body = answered(daemon.server_port, "GET", "/metrics", headers=SCRAPER)
+    assert status == 200
+    return body.decode()
+
+
+def test_a_drain_ends_what_is_under_way(start: Start, slow_judge: JudgeServer) -> None:
+    """While evaluations end after SIGTERM, readiness is refused, telemetry is put off with Retry-After, and metrics and health are served."""
+    daemon = start(configuration(slow_judge.url))
+    assert daemon.process is not None
+    send(daemon, 3)
+    wait_for(lambda: slow_judge.count >= 3, "calls under way")
+    daemon.process.send_signal(signal.SIGTERM)
+    began = time.monotonic()
+    wait_for(lambda: daemon.status("/readyz") == 503, "readiness to be refused", 5)
+    assert b"draining" in answered(daemon.server_port, "GET", "/readyz")[2]
+    assert daemon.status("/healthz") == 200
+    status, headers, _ = answered(daemon.http_port, "POST", "/v1/traces", b"{}", {"Content-Type": "application/json"})
+    assert status == 503
+    assert 1 <= int(headers["retry-after"]) <= 3
+    assert "rubricd_verdicts_total" in scrape(daemon)
+    assert daemon.stop(DRAIN_SECONDS) == 0
+    assert time.monotonic() - began < DRAIN_SECONDS
+    daemon.start()
+    assert len(daemon.items("/api/v1/verdicts?since=1h&rubric=polite")) == 3
+    assert slow_judge.count == 3  # none was asked for twice
+
+
+def test_nothing_acknowledged_is_lost_at_a_drain(start: Start, judge: JudgeServer) -> None:
+    """SIGTERM in the middle of traffic: every trace that was acknowledged is stored and judged once after the restart."""
+    daemon = start(configuration(judge.url))
+    acknowledged: set[str] = set()
+    stopped = threading.Event()
+
+    def traffic() -> None:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
+
+        from tests.support.agents import provider, run_agent
+
+        real = OTLPSpanExporter(endpoint=f"http://127.0.0.1:{daemon.http_port}/v1/traces", timeout=1)
+        results: list[bool] = []
+
+        class Watched(SpanExporter):
+            def export(self, spans):  # type: ignore[no-untyped-def]
+                result = real.export(spans)
+                results.append(result is SpanExportResult.SUCCESS)
+                return result
+
+        tracers = provider(Watched())
+        while not stopped.is_set():
+            results.clear()
+            trace_id = run_agent(tracers, "shop-bot", "A table.", "Done.")
+            if all(results):
+                acknowledged.add(trace_id)
+
+    thread = threading.Thread(target=traffic)
+    thread.start()
+    try:
+        wait_for(lambda: len(acknowledged) >= 20, "traffic")
+        assert daemon.stop(DRAIN_SECONDS) == 0
+    finally:
+        stopped.set()
+        thread.join(30)
+    daemon.start()
+    wait_for(
+        lambda: {one["trace_id"] for one in daemon.items("/api/v1/verdicts?since=1h&rubric=polite")} >= acknowledged,
+        "all acknowledged traces to be judged",
+    )
+    verdicts = daemon.items("/api/v1/verdicts?since=1h&rubric=polite")
+    assert len(verdicts) == len({one["trace_id"] for one in verdicts})
+
+
+def test_the_last_figures_are_scraped(start: Start) -> None:
+    """After SIGTERM the page stays until whoever scrapes it regularly has read it once more, and then the process ends at once."""
+    daemon = start(configuration())
+    assert daemon.process is not None
+    for _ in range(3):
+        scrape(daemon)
+        time.sleep(0.5)  # the interval of this scraper
+    send(daemon, 2)
+    daemon.process.send_signal(signal.SIGTERM)
+    wait_for(lambda: '"draining"' in daemon.log, "the drain to begin", 5)
+    with pytest.raises(AssertionError):
+        wait_for(lambda: daemon.process is None or daemon.process.poll() is not None, "an early end", 0.6)
+    assert 'rubricd_spans_received_total{collector="otlp"} 6.0' in scrape(daemon)
+    assert daemon.stop(2) == 0
+
+
+def test_a_person_at_the_keyboard_waits_for_no_scraper(start: Start) -> None:
+    """SIGINT, and a second SIGTERM, do not wait for the last scrape."""
+    daemon = start(configuration())
+    assert daemon.process is not None
+    for number in (signal.SIGINT, signal.SIGTERM):
+        for _ in range(2):
+            scrape(daemon)
+            time.sleep(0.5)
+        daemon.process.send_signal(number)
+        if number == signal.SIGTERM:
+            wait_for(lambda: '"draining"' in daemon.log, "the drain to begin", 5)
+            daemon.process.send_signal(number)
+        daemon.process.wait(1.5)
+        assert daemon.process.returncode == 0
+        if number == signal.SIGINT:
+            (daemon.folder / "stderr.log").write_text("")
+            daemon.start()
