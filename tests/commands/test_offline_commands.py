@@ -1,0 +1,169 @@
+"""Commands that need no daemon: init, check, schema, rubric, reconstruct, score, and their exit statuses."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ET
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from monitor.cli import COMMANDS, LATER, main
+from monitor.resources import config_folder
+from tests.support.judge_server import judge_server
+
+DEMO = config_folder() / "demo"
+WORSE = str(DEMO / "restaurant-booking.worse.otlp.jsonl")
+GOOD = str(DEMO / "restaurant-booking.good.otlp.jsonl")
+
+
+def lines(text: str) -> list[dict[str, object]]:
+    """JSON Lines as objects."""
+    return [json.loads(line) for line in text.splitlines()]
+
+
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - LATER))
+def test_help_has_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--help` of each command ends with an example of it."""
+    with pytest.raises(SystemExit) as ended:
+        main([name, "--help"])
+    assert ended.value.code == 0
+    assert f"example: rubricd {name}" in " ".join(capsys.readouterr().out.split())
+
+
+def test_init_writes_what_check_finds_right(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A fresh folder holds a right configuration with a rubric of each kind; a second init overwrites nothing and ends with 2."""
+    folder = tmp_path / "mine"
+    assert main(["init", str(folder)]) == 0
+    kinds = {
+        document.get("kind", "properties")
+        for document in yaml.safe_load_all((folder / "rubrics" / "example.yaml").read_text())
+    }
+    assert kinds >= {"weighted", "properties", "graded", "check"}
+    capsys.readouterr()
+    assert main(["check", "-c", str(folder / "rubricd.yaml")]) == 0
+    assert "rubricd.yaml: right" in capsys.readouterr().out
+    (folder / "rubricd.yaml").write_text("logging: {level: debug}\n")
+    assert main(["init", str(folder)]) == 2
+    assert (folder / "rubricd.yaml").read_text() == "logging: {level: debug}\n"
+
+
+def test_check_tells_the_most_a_day_can_cost(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Calls follow from cap, rubrics and samples; limits of the judge bound tokens and USD; the host is named."""
+    file = tmp_path / "rubricd.yaml"
+    file.write_text(
+        "judges: {default: {model: m, base_url: 'https://judge.example/v1', limits: {usd_per_day: 2}, prices: {input_per_million: 1, output_per_million: 4}}}\n"
+        "rubrics: [{name: polite, statement: 'Is polite.', num_samples: 3}]\n"
+        "monitors: {q: {rubrics: [polite, intent_resolution], sample: {max_per_hour: 10}}}\n"
+    )
+    assert main(["check", "-c", str(file), "--json"]) == 0
+    (found,) = lines(capsys.readouterr().out)
+    (judge,) = found["judges"]  # type: ignore[misc]
+    assert judge["calls_per_day"] == 10 * 24 * (3 + 1)
+    assert judge["usd_per_day"] == 2
+    assert judge["host"] == "judge.example"
+
+
+def test_schemas_take_what_is_right_and_refuse_what_is_not(capsys: pytest.CaptureFixture[str]) -> None:
+    """The printed JSON Schemas accept the shipped files and refuse an unknown key."""
+    assert main(["schema", "configuration"]) == 0
+    configuration = json.loads(capsys.readouterr().out)
+    assert main(["schema", "rubrics"]) == 0
+    rubrics = json.loads(capsys.readouterr().out)
+    for file in (config_folder() / "rubricd.yaml", config_folder() / "init" / "rubricd.yaml"):
+        jsonschema.validate(yaml.safe_load(file.read_text()), configuration)
+    for file in sorted((config_folder() / "rubrics").rglob("*.yaml")):
+        for document in yaml.safe_load_all(file.read_text()):
+            jsonschema.validate(document, rubrics)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"assembly": {"settle_afer": "1s"}}, configuration)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({"name": "x", "kind": "graded", "levls": {}}, rubrics)
+
+
+def test_rubrics_are_listed_and_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    """The list names each shipped rubric; what `show` prints is the rubric itself; an unknown name is status 2 with the nearest one."""
+    assert main(["rubric", "list", "--json"]) == 0
+    names = {item["name"] for item in lines(capsys.readouterr().out)}
+    assert {"intent_resolution", "groundedness", "run_succeeded"} <= names
+    assert main(["rubric", "show", "run_succeeded"]) == 0
+    assert yaml.safe_load(capsys.readouterr().out)["name"] == "run_succeeded"
+    assert main(["rubric", "show", "run_suceeded"]) == 2
+    assert "did you mean `run_succeeded`?" in capsys.readouterr().err
+
+
+def test_reconstruct_prints_contract_json(capsys: pytest.CaptureFixture[str]) -> None:
+    """Each recorded run is one invocation by start time, with tool calls in order and the failed run's error."""
+    assert main(["reconstruct", "--json", WORSE]) == 0
+    found = lines(capsys.readouterr().out)
+    assert len(found) == 5
+    assert [item["started_at"] for item in found] == sorted(item["started_at"] for item in found)
+    assert [len(item["tool_calls"]) for item in found] == [1, 2, 1, 4, 2]  # type: ignore[arg-type]
+    assert sum(item["error"] is not None for item in found) == 1
+    assert {item["agent_version"] for item in found} == {"1.5.0"}
+
+
+def test_reconstruct_explains_where_fields_come_from(capsys: pytest.CaptureFixture[str]) -> None:
+    """With --explain the answer names the span and the attribute that it was read from."""
+    assert main(["reconstruct", "--json", "--explain", GOOD]) == 0
+    first = lines(capsys.readouterr().out)[0]
+    origins = {item["field"]: item for item in first["provenance"]}  # type: ignore[attr-defined]
+    assert set(origins) >= {"user_input", "final_response"}
+    assert all(len(item["span_id"]) == 16 and item["source"] for item in origins.values())
+
+
+def test_score_takes_recordings_and_invocations_alike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The verdicts on recorded OTLP and on the invocations made of it are the same; each has the fields of the contract."""
+    main(["reconstruct", "--json", WORSE])
+    made = tmp_path / "invocations.jsonl"
+    made.write_text(capsys.readouterr().out)
+    results = []
+    for file in (WORSE, str(made)):
+        assert main(["score", file, "--rubric", "run_succeeded", "no_repeated_tool_calls", "--json"]) == 0
+        results.append(
+            {(item["invocation_id"], item["rubric"]): item["verdict"] for item in lines(capsys.readouterr().out)}
+        )
+    assert results[0] == results[1]
+    assert sorted(results[0].values()) == ["fail", "fail"] + ["pass"] * 8
+
+
+@pytest.mark.parametrize(
+    ("gate", "status"),
+    [
+        (("--fail-under", "0.8"), 0),
+        (("--fail-under", "0.81"), 1),
+        (("--fail-under", "0.8", "--on", "lower"), 1),
+        (("--fail-under", "2"), 2),
+    ],
+)
+def test_the_gate_of_score(gate: tuple[str, ...], status: int) -> None:
+    """Four of five runs pass: the gate holds at 0.8 on the rate, not above it and not on the lower bound; a share over 1 is wrong input."""
+    assert main(["score", WORSE, "--rubric", "run_succeeded", *gate]) == status
+
+
+def test_junit_tells_fails_from_errors(tmp_path: Path) -> None:
+    """A fail is a failure; counts agree with the cases."""
+    file = tmp_path / "junit.xml"
+    assert main(["score", WORSE, "--rubric", "run_succeeded", "--junit", str(file)]) == 0
+    (suite,) = ET.parse(file).getroot()
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("5", "1", "0")
+    assert len(suite.findall("testcase/failure")) == 1
+
+
+def test_judged_rubrics_are_scored_by_the_configured_judge_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Without a configuration a judged rubric is status 2 and nothing is sent; with one each invocation is asked about once; too many failures are status 3."""
+    with judge_server() as judge:
+        file = tmp_path / "rubricd.yaml"
+        file.write_text(f"judges: {{default: {{model: m, base_url: '{judge.url}', max_attempts: 1}}}}\n")
+        assert main(["score", GOOD, "--rubric", "intent_resolution"]) == 2
+        assert judge.count == 0
+        assert main(["score", GOOD, "--rubric", "intent_resolution", "-c", str(file), "--json"]) == 0
+        assert {item["verdict"] for item in lines(capsys.readouterr().out)} == {"pass"}
+        assert judge.count == 8
+        judge.mode = "garbage"
+        assert main(["score", GOOD, "--rubric", "intent_resolution", "-c", str(file)]) == 3
+        assert "8 of 8 evaluations failed (unparseable)" in capsys.readouterr().err
