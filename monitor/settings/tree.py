@@ -218,6 +218,20 @@ class Regression(Section):
         return value
 
 
+class Golden(Section):
+    """Invocations with known answers that a monitor's judges are asked about again and again. Never changed: a drop means that the judge moved."""
+
+    file: str  # JSON Lines of {"rubric": …, "label": pass or fail, "invocation": {…}}
+    every: Duration = DAY
+
+
+class Trust(Section):
+    """How a monitor's judges are checked. Nothing is asked twice unless it is asked for: each check is a paid call."""
+
+    judge_twice: float = Field(0.0, ge=0, le=1)  # share of judged invocations
+    golden: Golden | None = None
+
+
 class Budget(Section):
     """What a monitor may consume of its judges in a day (UTC)."""
 
@@ -244,6 +258,7 @@ class MonitorSettings(Section):
     interval: Literal["auto", "exact"] = "auto"  # exact: bounds that are never below 95 %, and wider
     regression: Regression = Regression()
     budget: Budget = Budget()
+    trust: Trust = Trust()
     max_unscored: float = Field(0.2, ge=0, le=1)
     include_incomplete: bool = True
     labels: dict[str, str] = Field(default_factory=dict)

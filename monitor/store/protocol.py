@@ -13,6 +13,7 @@ from typing import Any, Protocol
 from monitor.model.browsing import AnswerQuery, CriteriaCount, DialectCount
 from monitor.model.evidence import CriterionScores, LoggedVerdict, RegressionState, SeriesKey
 from monitor.model.invocation import Invocation
+from monitor.model.labels import HumanLabel, JudgeCheck, LabelDraw, Labelled
 from monitor.model.run import (
     Candidate,
     Decision,
@@ -217,6 +218,29 @@ class Store(Protocol):
 
     def regressions(self, limit: int = 1000) -> Sequence[Mapping[str, Any]]:
         """Alarms as they were saved, newest first."""
+        ...
+
+    # -- judge trust ---------------------------------------------------------------------------------------------------
+    def save_label_draws(self, draws: Sequence[LabelDraw]) -> None:
+        """Keep what people are asked to label. A draw id that is there stays as it is."""
+        ...
+
+    def save_labels(self, given: Sequence[HumanLabel], now: float) -> Sequence[int]:
+        """Keep labels; a person's later label of the same invocation and rubric replaces the earlier. Returns the places in `given` of labels about an
+        invocation that is not stored, or that name a draw which did not draw it for that rubric: those are not kept. Comments are content.
+        """
+        ...
+
+    def labelled(self, since: float) -> Sequence[Labelled]:
+        """Labels given since a time, each beside the verdict that it is about; those without a verdict are left out."""
+        ...
+
+    def add_judge_checks(self, checks: Sequence[JudgeCheck]) -> None:
+        """Keep repeated judgements; one of the same key and round replaces the earlier."""
+        ...
+
+    def judge_checks(self, since: float) -> Sequence[JudgeCheck]:
+        """Repeated judgements since a time, oldest first."""
         ...
 
     # -- listings ------------------------------------------------------------------------------------------------------

@@ -109,7 +109,7 @@ class PollerContract:
 
     async def test_ten_thousand_traces_out_of_order_with_a_crash_in_the_middle(self) -> None:
         """10,000 traces, shown up to five minutes late in no order, polled by a process that dies in the middle: each once, and equal."""
-        slow = {"interval": "60s", **({"overlap": "12m"} if self.window else {})}
+        slow = {"interval": "120s", **({"overlap": "12m"} if self.window else {})}
         bench = await self.bench(MANY, spread=900.0, **slow)
         await bench.run(bench.world.begin + 700)
         bench.cursors.die_at = bench.cursors.saves + 1

@@ -17,6 +17,7 @@ from tests.contracts.store_crash_contract import CrashContract
 from tests.contracts.store_erasing_contract import ErasingContract
 from tests.contracts.store_evaluations_contract import EvaluationsContract
 from tests.contracts.store_figures_contract import FiguresContract
+from tests.contracts.store_labels_contract import LabelsContract
 from tests.contracts.store_listings_contract import ListingsContract
 from tests.contracts.store_regressions_contract import RegressionsContract
 from tests.contracts.store_runs_contract import RunsContract
@@ -32,6 +33,7 @@ class StoreContract(
     ListingsContract,
     ErasingContract,
     RegressionsContract,
+    LabelsContract,
     CrashContract,
 ):
     """Everything that a store promises."""

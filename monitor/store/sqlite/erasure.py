@@ -15,6 +15,7 @@ def erase_content(connection: sqlite3.Connection, invocations: Sequence[int]) ->
     connection.executemany(
         "DELETE FROM verdict_content WHERE evaluation IN (SELECT n FROM evaluations WHERE invocation = ?)", rows
     )
+    connection.executemany("DELETE FROM label_comments WHERE invocation = ?", rows)
     connection.executemany("UPDATE invocations SET has_content = 0 WHERE n = ?", rows)
 
 

@@ -133,6 +133,29 @@ MIGRATIONS = (
     -- Verdicts that did not pass are looked for among many that did; a query says `verdict <> 'pass'` to use it.
     CREATE INDEX verdicts_not_passed ON verdicts (verdict, window_at, evaluation) WHERE verdict <> 'pass';
     """,
+    """
+    -- What people are asked to label, what they said, and what judges said when asked again.
+    CREATE TABLE label_draws (
+        draw_id TEXT PRIMARY KEY, invocation_id TEXT NOT NULL, monitor TEXT NOT NULL, rubric TEXT NOT NULL,
+        rubric_version TEXT NOT NULL, verdict TEXT NOT NULL, probability REAL NOT NULL, inclusion_probability REAL NOT NULL,
+        created_at REAL NOT NULL
+    ) STRICT, WITHOUT ROWID;
+    CREATE TABLE labels (
+        n INTEGER PRIMARY KEY, draw_id TEXT, invocation INTEGER NOT NULL, rubric TEXT NOT NULL, label TEXT NOT NULL,
+        labeler TEXT NOT NULL, labelled_at REAL NOT NULL, UNIQUE (invocation, rubric, labeler)
+    ) STRICT;
+    CREATE TABLE judge_checks (
+        against TEXT NOT NULL, rubric TEXT NOT NULL, rubric_version TEXT NOT NULL, judge TEXT NOT NULL, key TEXT NOT NULL,
+        expected TEXT NOT NULL, verdict TEXT NOT NULL, round REAL NOT NULL, checked_at REAL NOT NULL,
+        PRIMARY KEY (against, rubric_version, key, round)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX judge_checks_by_time ON judge_checks (checked_at);
+    -- Content: a comment may quote.
+    CREATE TABLE label_comments (
+        invocation INTEGER NOT NULL, rubric TEXT NOT NULL, labeler TEXT NOT NULL, comment TEXT NOT NULL,
+        PRIMARY KEY (invocation, rubric, labeler)
+    ) STRICT, WITHOUT ROWID;
+    """,
 )
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from monitor.model.browsing import AnswerQuery, CriteriaCount, DialectCount
 from monitor.model.evidence import CriterionScores, LoggedVerdict, RegressionState, SeriesKey
 from monitor.model.invocation import Invocation
+from monitor.model.labels import HumanLabel, JudgeCheck, LabelDraw, Labelled
 from monitor.model.run import (
     Candidate,
     Evaluation,
@@ -36,6 +37,7 @@ from monitor.store.sqlite import (
     evaluations,
     explanations,
     figures,
+    labels,
     listings,
     runs,
     small_tables,
@@ -222,6 +224,29 @@ class SqliteStore:
         with self._reads.snapshot() as connection:
             return verdict_log.read_regressions(connection, limit)
 
+    # -- judge trust
+    def save_label_draws(self, draws: Sequence[LabelDraw]) -> None:
+        """Keep what people are asked to label."""
+        self._writer.call(lambda c: labels.save_draws(c, draws))
+
+    def save_labels(self, given: Sequence[HumanLabel], now: float) -> Sequence[int]:
+        """Keep labels; the places of those that are about nothing that is known."""
+        return self._writer.call(lambda c: labels.save_labels(c, given, now))
+
+    def labelled(self, since: float) -> Sequence[Labelled]:
+        """Labels beside verdicts."""
+        with self._reads.snapshot() as connection:
+            return labels.labelled(connection, since)
+
+    def add_judge_checks(self, checks: Sequence[JudgeCheck]) -> None:
+        """Keep repeated judgements."""
+        self._writer.call(lambda c: labels.add_checks(c, checks))
+
+    def judge_checks(self, since: float) -> Sequence[JudgeCheck]:
+        """Repeated judgements, oldest first."""
+        with self._reads.snapshot() as connection:
+            return labels.read_checks(connection, since)
+
     # -- listings
     def list_invocations(self, query: Query) -> Page:
         """Invocations as JSON, newest first."""
@@ -281,6 +306,7 @@ class SqliteStore:
         self._until_none(lambda c: erasure.expire_content(c, now - content_seconds, _BATCH))
         self._until_none(lambda c: erasure.expire_rows(c, now - verdict_seconds, _BATCH))
         self._writer.call(lambda c: erasure.expire_runs(c, now - verdict_seconds))
+        self._writer.call(lambda c: labels.expire_checks(c, now - verdict_seconds))
         while max_bytes is not None and self._writer.call(used_bytes) > max_bytes:
             if not self._writer.call(lambda c: erasure.expire_content(c, float("inf"), _SMALL_BATCH)):
                 break
