@@ -28,7 +28,8 @@ def missing_fields(invocation: Invocation) -> tuple[str, ...]:
         absent.remove("final_response")
     if any(not call.name for call in invocation.tool_calls):
         absent.append("tool_calls.name")
-    for part, known in (("arguments", "arguments"), ("result", "result_known")):
-        if invocation.tool_calls and not any(getattr(call, known) for call in invocation.tool_calls):
-            absent.append(f"tool_calls.{part}")
+    if invocation.tool_calls and all(call.arguments is None for call in invocation.tool_calls):
+        absent.append("tool_calls.arguments")
+    if invocation.tool_calls and not any(call.result_known for call in invocation.tool_calls):
+        absent.append("tool_calls.result")
     return tuple(absent)

@@ -181,7 +181,7 @@ def _content(reader: Reader, attributes: Attributes, where: str) -> None:
     for key in _INPUT_KEYS:
         if key in attributes:
             reader.messages(Field.INPUT, "user", attributes[key], where + key)
-    output = attributes.get("gen_ai.output.messages")
+    output = decode(attributes.get("gen_ai.output.messages"))
     if output is not None:
         chunks = _chunks(output)
         if chunks:
@@ -211,9 +211,8 @@ def _definitions(reader: Reader, value: Any, source: str) -> None:
         reader.put(Field.DEFINITIONS, found, source, weak=all(one.parameters is None for one in found))
 
 
-def _chunks(value: Any) -> tuple[Message, ...]:
+def _chunks(items: Any) -> tuple[Message, ...]:
     """One message out of a stream recorded piece by piece: every finish reason but the last is an empty text."""
-    items = decode(value)
     if not isinstance(items, list) or len(items) < 2 or not all(isinstance(item, Mapping) for item in items):
         return ()
     if any(item.get("finish_reason") != "" for item in items[:-1]) or not items[-1].get("finish_reason"):

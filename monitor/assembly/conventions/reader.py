@@ -49,8 +49,9 @@ class Reader:
 
     def text(self, field: Field, *keys: str, weak: bool = False) -> None:
         """A short text (a name, an id, a model): placeholders and redaction markers count as absent."""
+        attributes = self.record.attributes
         for key in keys:
-            value = self.record.attributes.get(key)
+            value = attributes.get(key)
             if isinstance(value, str) and value.strip().lower() not in PLACEHOLDERS and withheld(value) is None:
                 self.put(field, value, key, weak=weak)
                 return
@@ -58,7 +59,8 @@ class Reader:
     def finish(self, *keys: str) -> None:
         """Whether the model stopped in order to call tools, by a finish reason or a list of them."""
         for key in keys:
-            value = decode(self.record.attributes.get(key))
+            value = self.record.attributes.get(key)
+            value = decode(value) if isinstance(value, str) else value
             reasons = [value] if isinstance(value, str) else value if isinstance(value, list | tuple) else []
             if reasons:
                 self.put(Field.ASKS, any(str(reason).lower() in _ASKING for reason in reasons), key)

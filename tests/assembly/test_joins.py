@@ -1,0 +1,158 @@
+"""What belongs together: copies of a span, log records, calls with their runs and answers, traces of one turn."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from collectors.span import Span
+from monitor.assembly import AssemblyContext, ties
+from monitor.model.invocation import Capture, SettledBy, ToolStatus
+from tests.assembly.building import START, TRACE, agent, answer, assembled, call, chat, log, only, span, text, tool
+
+OTHER = "0" * 31 + "b"
+ASKED = call("c1", "look", {"city": "Oslo"})
+
+
+def _turn(*tools: Span) -> list[Span]:
+    return [agent(1, at=0, until=9), chat(2, [text("user", "Weather?")], [ASKED], parent=1, at=1), *tools]
+
+
+def test_the_richer_copy_of_a_span_wins() -> None:
+    """Of an open and an ended copy the ended one counts, whichever comes first."""
+    early = chat(2, [text("user", "Weather?")], parent=1, until=0, tokens=None)
+    late = chat(2, [text("user", "Weather?")], [text("assistant", "Rain.")], parent=1)
+    for copies in ([early, late, early], [late, early, late]):
+        found = only(agent(1, until=3), *copies)
+        assert (found.final_response, found.model_calls, found.input_tokens) == ("Rain.", 1, 10)
+
+
+def test_log_records_join_by_span_and_by_trace() -> None:
+    """A record with a span id belongs to that span; one without is the root's."""
+    question = log(
+        None,
+        "gen_ai.client.inference.operation.details",
+        attributes={"gen_ai.input.messages": json.dumps([text("user", "Weather?")])},
+    )
+    reply = log(2, "gen_ai.choice", {"index": 0, "message": {"role": "assistant", "content": "Rain."}}, at=2)
+    found = only(agent(1, until=3), chat(2, parent=1), question, reply)
+    assert (found.user_input, found.final_response) == ("Weather?", "Rain.")
+
+
+def test_a_call_its_run_and_its_answer_are_one() -> None:
+    """What the model asked for, the tool's span and the next input join by id; the result is what the model saw."""
+    run = tool(3, "look", "c1", {"city": "Oslo"}, {"rain": True}, parent=1, at=2)
+    last = chat(
+        4, [text("user", "Weather?"), ASKED, answer("c1", "rain")], [text("assistant", "Rain.")], parent=1, at=4
+    )
+    [made] = only(*_turn(run), last).tool_calls
+    assert (made.name, made.id, made.arguments, made.result) == ("look", "c1", {"city": "Oslo"}, "rain")
+    assert (made.status, made.span_id) == (ToolStatus.OK, run.span_id)
+    assert (made.started_at, made.ended_at) == (run.start_time_unix_nano, run.end_time_unix_nano)
+
+
+@pytest.mark.parametrize(
+    ("run", "root_until", "status"),
+    [
+        (None, 9, ToolStatus.UNKNOWN),
+        (None, 0, ToolStatus.PENDING),
+        (tool(3, "look", "c1", parent=1, at=2, until=0), 9, ToolStatus.PENDING),
+        (tool(3, "look", "c1", parent=1, at=2), 9, ToolStatus.OK),
+        (tool(3, "look", "c1", parent=1, at=2, status=2, message="no such city"), 9, ToolStatus.ERROR),
+    ],
+    ids=["never ran", "may still run", "still open", "ran", "failed"],
+)
+def test_tool_status(run: Span | None, root_until: float, status: ToolStatus) -> None:
+    """A call without a run is unknown once the agent has ended, pending before; a run tells by its end and status."""
+    root, *rest = _turn(*([run] if run else []))
+    root = root if root_until else replace(root, end_time_unix_nano=0)
+    [made] = only(root, *rest).tool_calls
+    assert made.status is status
+    assert made.error == ("no such city" if status is ToolStatus.ERROR else None)
+
+
+def test_redacted_arguments_and_results_are_no_content() -> None:
+    """A marker in place of arguments or a result leaves the value empty and says why."""
+    run = tool(3, "look", "c1", "__REDACTED__", "[redacted]", parent=1, at=2)
+    hidden = call("c1", "look", "__REDACTED__")
+    found = only(agent(1, until=9), chat(2, [text("user", "Weather?")], [hidden], parent=1, at=1), run)
+    [made] = found.tool_calls
+    assert (made.arguments, made.result, made.result_known) == (None, None, False)
+    assert found.completeness.capture["tool_calls[0].arguments"] is Capture.REDACTED
+    assert found.completeness.capture["tool_calls[0].result"] is Capture.REDACTED
+
+
+def test_a_call_without_arguments_lacks_nothing() -> None:
+    """Empty arguments are known arguments."""
+    run = tool(3, "now", "c1", {}, "noon", parent=1, at=2)
+    found = only(agent(1, until=9), run)
+    assert found.tool_calls[0].arguments == {}
+    assert not [name for name in found.completeness.missing if name.startswith("tool_calls")]
+
+
+def test_a_turn_over_two_traces() -> None:
+    """Model calls that have a trace each make one turn when the later one answers the earlier one's tool call."""
+    first = chat(1, [text("user", "Weather?")], [ASKED])
+    second = chat(
+        2, [text("user", "Weather?"), ASKED, answer("c1", "rain")], [text("assistant", "Rain.")], at=3, trace=OTHER
+    )
+    assert ties([first], []).leaves & ties([second], []).needs
+    found = only(second, first)
+    assert (found.trace_id, found.span_id, found.model_calls) == (TRACE, first.span_id, 2)
+    assert (found.user_input, found.final_response) == ("Weather?", "Rain.")
+    assert [made.result for made in found.tool_calls] == ["rain"]
+
+
+def test_turns_of_two_users_stay_apart() -> None:
+    """Lone model calls of other conversations are not joined, and an agent's trace ties with nothing."""
+    first = chat(1, [text("user", "Weather?")], [ASKED])
+    second = chat(2, [text("user", "Time?")], [text("assistant", "Noon.")], at=3, trace=OTHER)
+    assert not ties([first], []).leaves & ties([second], []).needs
+    assert len(assembled(first, second)) == 2
+    whole = [agent(1, until=9), chat(2, [text("user", "Weather?")], [ASKED], parent=1)]
+    assert (ties(whole, []).needs, ties(whole, []).leaves) == (frozenset(), frozenset())
+
+
+@pytest.mark.parametrize(
+    ("state", "probability"),
+    [
+        ("", 1.0),
+        ("ot=th:8", 0.5),
+        ("ot=th:c", 0.25),
+        ("vendor=1, ot=rv:0123456789abcd;th:fd70a4", 0.01),
+        ("ot=th:0", 1.0),
+        ("ot=th:xyz", 1.0),
+        ("ot=th:" + "f" * 15, 1.0),
+        ("th:8", 1.0),
+    ],
+)
+def test_upstream_sampling(state: str, probability: float) -> None:
+    """The rejection threshold in the root's trace state gives the probability with which the trace was kept."""
+    found = only(agent(1, trace_state=state), chat(2, [text("user", "Hi")], parent=1))
+    assert found.inclusion_probability == pytest.approx(probability, rel=1e-4)
+
+
+def test_context_is_passed_through() -> None:
+    """How it settled, who collected it and which attributes to keep come from the caller."""
+    context = AssemblyContext(SettledBy.IDLE, "jaeger", ("tenant", "k8s.*"), 3)
+    root = agent(1, attributes={"tenant": "north", "other": 1}, resource={"service.name": "desk", "k8s.pod": "p1"})
+    found = only(root, chat(2, [text("user", "Hi")], parent=1), context=context)
+    assert (found.collector, found.completeness.settled_by, found.completeness.late_spans) == (
+        "jaeger",
+        SettledBy.IDLE,
+        3,
+    )
+    assert found.attributes == {"tenant": "north", "k8s.pod": "p1"}
+
+
+def test_ids_and_order() -> None:
+    """Invocations are named after their root's span and come in order of start, then id."""
+    web = span(9, "POST /ask", until=30)
+    later, sooner = agent(1, at=5, parent=9), agent(2, at=1, parent=9)
+    made = assembled(
+        later, chat(3, [text("user", "A")], parent=1, at=5), sooner, chat(4, [text("user", "B")], parent=2, at=1), web
+    )
+    assert [one.id for one in made] == [f"{TRACE}-{sooner.span_id}", f"{TRACE}-{later.span_id}"]
+    assert made[0].started_at == START + 1_000_000_000
