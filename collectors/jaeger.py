@@ -10,6 +10,7 @@ import fnmatch
 import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -18,7 +19,7 @@ from pydantic import Field
 from collectors.collector import Collector
 from collectors.polling.building import Surroundings, window_collector
 from collectors.polling.config import HttpConfig, PollerConfig
-from collectors.polling.documents import by_trace, json_documents, padded, request_or_none
+from collectors.polling.documents import by_trace, fingerprint, json_documents, padded, request_of
 from collectors.polling.faults import FaultKind, SourceFault
 from collectors.polling.http import Answer
 from collectors.polling.jaeger_legacy import otlp_of
@@ -96,8 +97,7 @@ class JaegerSource:
             documents = await self._traces_of(service, window, limit)
             truncated = truncated or len(documents) > _APPROXIMATE * limit
             for trace_id, document in documents.items():
-                body = request_or_none(document)
-                hits[trace_id] = Hit(trace_id, fetched=None if body is None else Fetched(body))
+                hits[trace_id] = Hit(trace_id, fingerprint(document), partial(_fetched, document))
         return Found(tuple(hits.values()), truncated)
 
     async def _traces_of(self, service: str, window: Window, limit: int) -> dict[str, dict[str, Any]]:
@@ -137,10 +137,7 @@ class JaegerSource:
             )
             found = self._third(await self._http.get(f"/api/v3/traces/{trace_id}", parameters))
         document = found.get(trace_id)
-        body = None if document is None else request_or_none(document)
-        if document is not None and body is None:
-            raise SourceFault(FaultKind.MALFORMED, f"{self.endpoint}: the trace is no OTLP")
-        return None if body is None else Fetched(body)
+        return None if document is None else _fetched(document)
 
     def _third(self, answer: Answer) -> dict[str, dict[str, Any]]:
         if answer.status in (404, 204):
@@ -194,6 +191,10 @@ class JaegerSource:
             FaultKind.REFUSED,
             f"{self.endpoint}: lists no services, neither at /api/v3/services nor /api/services: is it Jaeger?",
         )
+
+
+def _fetched(document: Mapping[str, Any]) -> Fetched:
+    return Fetched(request_of(document))
 
 
 def _matches(name: str, globs: Sequence[str]) -> bool:

@@ -35,18 +35,13 @@ class Record:
 
 def open_plain(path: Path) -> IO[bytes]:
     """The file, decompressed as it is read. Raises OSError, and Damaged without zstd."""
-    stream = path.open("rb")
-    try:
+    with path.open("rb") as stream:
         magic = stream.read(4)
-        stream.seek(0)
-        if magic[:2] == _GZIP:
-            return cast("IO[bytes]", gzip.GzipFile(fileobj=stream))
-        if magic == _ZSTD:
-            return cast("IO[bytes]", _zstd().ZstdFile(stream))
-    except BaseException:
-        stream.close()
-        raise
-    return stream
+    if magic[:2] == _GZIP:
+        return cast("IO[bytes]", gzip.open(path))
+    if magic == _ZSTD:
+        return cast("IO[bytes]", _zstd().open(path))
+    return path.open("rb")
 
 
 def records(stream: IO[bytes], offset: int, longest: int) -> Iterator[Record]:

@@ -37,9 +37,7 @@ async def search_all(source: TraceSource, window: Window, limit: int) -> Searche
         if found.truncated:
             hits = await _with_more(source, part, limit, done)
         for hit in hits:
-            known = done.hits.get(hit.trace_id)
-            if known is None or known.fetched is None:
-                done.hits[hit.trace_id] = hit
+            done.hits[hit.trace_id] = hit
     return done
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -20,13 +21,13 @@ class Fetched:
 class Hit:
     """A trace that a search found: its id as 32 hex digits.
 
-    `fingerprint` changes when the trace does, as far as a search can see; "" says nothing. `fetched` is the trace itself where the search
-    brings it along.
+    `fingerprint` changes when the trace does, as far as a search can see; "" says nothing. `load` gives the trace itself where the search brings
+    it along; it may raise MalformedRequest.
     """
 
     trace_id: str
     fingerprint: str = ""
-    fetched: Fetched | None = None
+    load: Callable[[], Fetched] | None = None
 
 
 @dataclass(frozen=True, slots=True)

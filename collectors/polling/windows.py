@@ -132,13 +132,11 @@ class WindowEngine:
             self._cut[cut] = self._clock.now() + _CUT_SHOWN_SECONDS
         new = sum(not self._watch.knows(trace_id) for trace_id in found.hits)
         self._lag.observe(new if due.fresh else 0, 0 if due.fresh else new)
-        wanted = [hit for hit in found.hits.values() if self._is_wanted(hit, due.window, now)]
+        hits = found.hits.values()
+        wanted = [hit for hit in hits if self._watch.hit(hit.trace_id, hit.fingerprint, due.window, now)]
         await self._take(wanted, now)
         self._timeline.searched(due.window, now)
         await self._save()
-
-    def _is_wanted(self, hit: Hit, window: Window, now: float) -> bool:
-        return self._watch.hit(hit.trace_id, hit.fingerprint, window, now) or hit.fetched is not None
 
     async def _again(self, now: float) -> None:
         """Open traces are fetched by their id, whatever searches find."""
@@ -170,7 +168,7 @@ class WindowEngine:
         extent = self._watch.extent(hit.trace_id)
         window = Window(max(0.0, extent.start - _EARLIER_SECONDS), self._now() + _LATER_SECONDS)
         try:
-            fetched = hit.fetched or await self._source.fetch(hit.trace_id, window)
+            fetched = hit.load() if hit.load else await self._source.fetch(hit.trace_id, window)
             if fetched is None:
                 return _Got(hit.trace_id)
             return _Got(hit.trace_id, fetched.partial, trace_content(fetched.body))

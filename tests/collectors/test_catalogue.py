@@ -103,7 +103,12 @@ def test_all_faults_are_told_together() -> None:
 def test_unknown_types_are_named() -> None:
     """An unknown type comes with the nearest known, a promised one with the promise."""
     assert faults(None, "oltp") == [((), "`oltp` is no type of collector; did you mean `otlp`?")]
-    assert faults(None, "zipkin") == [((), "`zipkin` is no type of collector; the types are `otlp`, `tempo`, `jaeger`, `otlp_file`, `phoenix`, `langfuse`")]
+    assert faults(None, "zipkin") == [
+        (
+            (),
+            "`zipkin` is no type of collector; the types are `otlp`, `tempo`, `jaeger`, `otlp_file`, `phoenix`, `langfuse`",
+        )
+    ]
     assert "later version" in faults(None, "kafka")[0][1]
 
 

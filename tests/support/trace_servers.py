@@ -109,6 +109,10 @@ class FakeJaeger(FakeServer):
 
     v3 = True
 
+    def __init__(self, world: TraceWorld, seed: int = 3) -> None:
+        super().__init__(world, seed)
+        self._texts: dict[int, str] = {}
+
     def answer(self, path: str, given: Mapping[str, str]) -> Reply:
         """Services, search, traces by id."""
         if path.startswith("/api/v3") and not self.v3:
@@ -140,8 +144,18 @@ class FakeJaeger(FakeServer):
             return as_json({"error": {"httpCode": 404, "message": "No traces found"}}, 404)
         self.chance.shuffle(spans)
         half = len(spans) // 2
-        parts = [json.dumps({"result": document(part)}) for part in (spans[:half], spans[half:]) if part]
+        parts = [self._result(part) for part in (spans[:half], spans[half:]) if part]
         return Reply("\n".join(parts).encode())
+
+    def _result(self, spans: Sequence[WorldSpan]) -> str:
+        """`{"result": document(spans)}`, each span written once."""
+        texts = ",".join(self._texts.setdefault(span.row, "") or self._written(span) for span in spans)
+        frame = json.dumps({"result": document([])})
+        return frame.replace('"spans": []', f'"spans": [{texts}]')
+
+    def _written(self, span: WorldSpan) -> str:
+        self._texts[span.row] = json.dumps(span.document)
+        return self._texts[span.row]
 
     def _older(self, found: Sequence[Sequence[WorldSpan]]) -> Reply:
         data = [_jaeger(trace) for trace in found if trace]

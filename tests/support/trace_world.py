@@ -7,6 +7,7 @@ import random
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from collectors.otlp.otlp_json import convert
@@ -76,10 +77,7 @@ class TraceWorld:
     def __init__(self, clock: Clock, count: int, spread: float, delay: float, seed: int = 7) -> None:
         self.clock = clock
         self.begin = clock.now()
-        chance = random.Random(seed)
-        self.traces = {
-            trace.trace_id: trace for trace in (_run(chance, self.begin, spread, delay, n) for n in range(count))
-        }
+        self.traces = {trace.trace_id: trace for trace in _runs(self.begin, count, spread, delay, seed)}
         self.spans = sorted((span for trace in self.traces.values() for span in trace.spans), key=lambda one: one.start)
         self._starts = [span.start for span in self.spans]
         self.end = max(span.visible_at for span in self.spans)
@@ -99,6 +97,12 @@ class TraceWorld:
     def by_visibility(self) -> list[WorldSpan]:
         """All spans in the order in which they become visible."""
         return sorted((span for trace in self.traces.values() for span in trace.spans), key=lambda one: one.visible_at)
+
+
+@lru_cache(maxsize=1)
+def _runs(begin: float, count: int, spread: float, delay: float, seed: int) -> tuple[WorldTrace, ...]:
+    chance = random.Random(seed)
+    return tuple(_run(chance, begin, spread, delay, n) for n in range(count))
 
 
 def _run(chance: random.Random, begin: float, spread: float, delay: float, number: int) -> WorldTrace:

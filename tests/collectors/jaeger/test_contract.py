@@ -13,3 +13,4 @@ class TestJaeger(PollerContract):
     kind = "jaeger"
     build = staticmethod(build_jaeger)
     server = FakeJaeger
+    raw = {"max_results": 5000}  # noqa: RUF012
