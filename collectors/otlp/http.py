@@ -20,6 +20,7 @@ from collectors.otlp import answer, tls
 from collectors.otlp.answer import StatusCode
 from collectors.otlp.body import TooLarge, compression_of, encoding_of
 from collectors.otlp.config import ReceiverConfig
+from collectors.otlp.connections import bound
 from collectors.otlp.endpoint import Endpoint, bind, parse_endpoint
 from collectors.otlp.gate import ACKNOWLEDGE_SECONDS, Gate, Refusal, refusal_of
 from collectors.otlp.in_flight import Holding
@@ -112,6 +113,7 @@ class HttpReceiver:
         self._runner = web.ServerRunner(server, shutdown_timeout=_STOP_SECONDS)
         self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="otlp-http")
         await self._runner.setup()
+        bound(self._runner.server, "otlp")
         await self._listen(sockets, context)
         host, port = endpoint.host or "0.0.0.0", sockets[0].getsockname()[1]  # noqa: S104 - shown, not bound
         self._endpoints = (f"{'http' if context is None else 'https'}://{Endpoint(host, port)}",)

@@ -15,6 +15,7 @@ from aiohttp import web
 
 from collectors.collector import CollectorFailed
 from collectors.otlp.config import TlsConfig
+from collectors.otlp.connections import bound
 from collectors.otlp.endpoint import Endpoint as Address
 from collectors.otlp.endpoint import bind, parse_endpoint
 from collectors.otlp.tls import http_context
@@ -23,6 +24,7 @@ from monitor.server.access import Gate, is_loopback
 from monitor.server.context import ServerContext
 from monitor.server.endpoints import ENDPOINTS, Endpoint
 from monitor.server.handlers import Answer, Asked, Handlers
+from monitor.server.pages.site import Site
 from monitor.server.parameters import read_query
 from monitor.server.problems import Refused, problem
 from monitor.server.scrapes import Scrapes
@@ -70,6 +72,7 @@ class ApiServer:
         self._read_pool: ThreadPoolExecutor | None = None
         self._probe_pool: ThreadPoolExecutor | None = None
         self._url = ""
+        self._site = Site(context, self._asked_gate)
 
     @property
     def url(self) -> str:
@@ -104,6 +107,7 @@ class ApiServer:
         )
         try:
             await self._runner.setup()
+            bound(self._runner.server, "server")
             for opened in sockets:
                 await web.SockSite(self._runner, opened, ssl_context=context).start()
         except OSError as error:
@@ -121,6 +125,7 @@ class ApiServer:
         for pool in pools:
             if pool is not None:
                 await asyncio.to_thread(pool.shutdown)
+        self._site.close()
 
     def application(self) -> web.Application:
         """The routes. Separate from the listener, so that they can be looked at."""
@@ -130,7 +135,12 @@ class ApiServer:
             application.router.add_route(endpoint.method, path, self._handle(endpoint))
             if endpoint.method == "GET":
                 application.router.add_route("HEAD", path, self._handle(endpoint))
+        self._site.add_to(application)
         return application
+
+    def _asked_gate(self) -> Gate:
+        assert self._gate is not None
+        return self._gate
 
     def _handle(self, endpoint: Endpoint) -> Handle:
         async def handle(request: web.Request) -> web.StreamResponse:
@@ -194,7 +204,8 @@ async def _always_answered(request: web.Request, handler: Handle) -> web.StreamR
     except Exception as error:
         LOG.error("%s %s: %s", request.method, _route(request), _where(error))
         response = problem(HTTPStatus.INTERNAL_SERVER_ERROR, "the answer could not be made; the log says where")
-    response.headers.update(HEADERS)
+    for name, value in HEADERS.items():
+        response.headers.setdefault(name, value)  # pages allow their own style and script
     if response.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
         response.force_close()  # what is left of the body is not read
     return response

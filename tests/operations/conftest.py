@@ -12,19 +12,20 @@ from tests.support.daemon import Daemon
 from tests.support.judge_server import JudgeServer, judge_server
 
 Start = Callable[..., Daemon]
+Sections = Mapping[str, Any] | Callable[[Daemon], Mapping[str, Any]]
+"""A configuration, or one that needs to know the daemon's ports."""
 
 
 @pytest.fixture
 def start(tmp_path: Path) -> Iterator[Start]:
-    """Starts a daemon on a configuration, in a folder of the test."""
+    """Starts a daemon on a configuration, in the folder of the test."""
     started: list[Daemon] = []
 
-    def start(
-        sections: Mapping[str, Any], folder: Path = tmp_path, environment: Mapping[str, str] | None = None
-    ) -> Daemon:
-        daemon = Daemon(folder, sections, environment)
+    def start(sections: Sections, ready: bool = True, environment: Mapping[str, str] | None = None) -> Daemon:
+        daemon = Daemon(tmp_path, {}, environment)
+        daemon.write(sections(daemon) if callable(sections) else sections)
         started.append(daemon)
-        return daemon.start()
+        return daemon.start(ready)
 
     yield start
     for daemon in started:
