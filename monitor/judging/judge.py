@@ -23,7 +23,7 @@ from monitor.judging.transcript import Transcript, TranscriptLimits, transcript
 from monitor.model.invocation import Invocation
 from monitor.model.verdict import ErrorType, EvaluationFailure, Judgement, Outcome, Usage
 from monitor.rubrics.kinds.kind import JudgedKind, Sample
-from monitor.rubrics.kinds.needs import unmet
+from monitor.rubrics.kinds.needs import absent, unmet
 from monitor.rubrics.kinds.spec import JudgedSpec
 from monitor.rubrics.rubric import Rubric
 from monitor.rubrics.version import JudgeParameters, judge_parameters
@@ -101,6 +101,10 @@ class Judge:
         if not isinstance(kind, JudgedKind) or not isinstance(spec, JudgedSpec):
             return await judge_without_model(rubric, invocation)
         asked = parameters or judge_parameters(self.settings)
+        nothing = absent(invocation, spec.only_with)
+        if nothing is not None:
+            text = f"The run has no {nothing.replace('_', ' ')}."
+            return _judgement(rubric, Judgement(Outcome.NOT_APPLICABLE, explanation=text), asked)
         reason = unmet(invocation, kind.needs(spec))
         if reason is not None:
             return _judgement(rubric, Judgement(Outcome.UNJUDGEABLE, unjudgeable_reason=reason), asked)

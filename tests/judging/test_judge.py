@@ -594,3 +594,49 @@ async def test_formats_by_request() -> None:
     assert client.requests[0].schema["properties"]["properties"]["required"] == ["statement"]
     keys = list(client.requests[0].schema["properties"]["properties"]["properties"]["statement"]["properties"])
     assert keys == sorted(keys) == ["evidence", "reasoning", "verdict"]
+
+
+# -- what a rubric lets the judge see ------------------------------------------------------------------------------------
+
+
+async def test_runs_without_tool_calls_are_not_applicable() -> None:
+    """A rubric that is only about tool calls asks nobody where there are known to be none; where they are unknown it is unjudgeable."""
+    about_tools = rubric("{name: tools, statement: x, requires: [tool_results], only_with: [tool_calls]}")
+    made, client = judge(said("yes"))
+    assert (await made.evaluate(about_tools, invocation())).outcome is Outcome.NOT_APPLICABLE
+    unknown = await made.evaluate(about_tools, invocation(missing=("tool_calls",)))
+    assert (unknown.outcome, unknown.unjudgeable_reason) == (Outcome.UNJUDGEABLE, "missing:tool_results")
+    assert client.requests == []
+    assert (await made.evaluate(about_tools, invocation(call("book")))).outcome is Outcome.PASS
+
+
+async def test_hidden_parts_and_context() -> None:
+    """Hidden parts of the record are not sent; context sections hold what their paths find, redacted and fenced like all content."""
+    by = rubric("""
+name: about
+statement: x
+hide: [user_input, tool_results]
+context: {tenant: "Tenant: {{attributes['app.tenant']}}", day: "{{tool_calls[?name=='book'].arguments.day}}"}
+""")
+    made, client = judge(said("yes"))
+    made.redact_kinds = ("email",)
+    item = invocation(
+        call("book", {"day": "Friday"}, "a result"),
+        user_input="the question",
+        attributes={"app.tenant": "moss@example.org"},
+    )
+    assert (await made.evaluate(by, item)).outcome is Outcome.PASS
+    sent = client.requests[0].messages[1].content
+    assert "the question" not in sent
+    assert "a result" not in sent
+    assert "context: tenant ===\nTenant: <EMAIL_1>\n" in sent
+    assert "context: day ===\nFriday\n" in sent
+
+
+async def test_empty_context_is_unjudgeable() -> None:
+    """A rubric whose context finds nothing has nothing to judge by: nobody is asked."""
+    by = rubric('{name: about, statement: x, context: {day: "{{attributes.day}}"}}')
+    made, client = judge(said("yes"))
+    result = await made.evaluate(by, invocation())
+    assert (result.outcome, result.unjudgeable_reason) == (Outcome.UNJUDGEABLE, "missing:context.day")
+    assert client.requests == []

@@ -33,7 +33,47 @@ def test_shipped_rubrics_are_described() -> None:
         assert not SHIPPED.get(name).judged
     assert SHIPPED.get("intent_resolution").threshold == 3
     assert SHIPPED.get("groundedness").requires == ("context",)
-    assert {rubric.kind for rubric in SHIPPED} == {"weighted", "properties", "graded", "check"}
+    assert {rubric.kind for rubric in SHIPPED} == {"weighted", "properties", "graded", "claims", "check"}
+
+
+LIBRARY = {
+    "intent_resolution": (1, 5, 3), "groundedness": (1, 5, 3), "groundedness_without_query": (1, 5, 3), "task_adherence": (0, 1, 1),
+    "task_completion": (0, 1, 1), "tool_call_accuracy": (1, 5, 3), "tool_selection": (0, 1, 1), "tool_input_accuracy": (0, 1, 1),
+    "tool_call_success": (0, 1, 1), "tool_output_utilization": (0, 1, 1), "relevance": (1, 5, 3), "coherence": (1, 5, 3),
+    "fluency": (1, 5, 3), "response_completeness": (1, 5, 3), "retrieval": (1, 5, 3), "customer_satisfaction": (1, 5, 3),
+}  # fmt: skip
+"""Graded rubrics: scale and threshold, those of azure-ai-evaluation where it has the evaluator (reference/evaluators.md 5.1)."""
+
+
+@pytest.mark.parametrize("name", LIBRARY)
+def test_scales_of_the_library(name: str) -> None:
+    """The shipped evaluators keep the scale and threshold that teams know, with a meaning for every level."""
+    made = SHIPPED.get(name)
+    low, high, threshold = LIBRARY[name]
+    assert (made.behaviour.score_range(made.spec), made.threshold) == ((low, high), threshold)
+    assert sorted(made.spec.levels) == list(range(low, high + 1))  # type: ignore[attr-defined]
+    assert made.spec.instructions  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["final_response_quality", "tool_use_quality", "claims_supported", "instruction_following", "safety_general", "restaurant_booking",
+     "support_case", "coding_task", "retrieval_answer"],
+)  # fmt: skip
+def test_other_rubrics_of_the_library(name: str) -> None:
+    """The rubrics of other kinds and the packs are there, and ask a judge."""
+    assert SHIPPED.get(name).judged
+
+
+def test_packs_end_with_the_residual_dimension() -> None:
+    """Weighted packs have one dimension of 8 to 10, others of 1 to 6, and end with general_quality, always applicable, as Foundry's do."""
+    for made in SHIPPED:
+        if made.kind == "weighted":
+            weights = [item.weight for item in made.spec.dimensions]  # type: ignore[attr-defined]
+            last = made.spec.dimensions[-1]  # type: ignore[attr-defined]
+            assert (last.id, last.always_applicable) == ("general_quality", True)
+            assert [weight for weight in weights if weight > 6] == [max(weights)]
+            assert 8 <= max(weights) <= 10
 
 
 def test_files_and_inline_rubrics(tmp_path: Path) -> None:

@@ -17,7 +17,13 @@ _ABOUT: Mapping[str, tuple[Need, ...]] = {
 
 def judged_needs(spec: JudgedSpec) -> tuple[Need, ...]:
     """What `requires` names, and what the rubric is about."""
-    return (*(Need(field) for field in spec.requires), *_ABOUT[spec.about])
+    return (*named_needs(spec), *_ABOUT[spec.about])
+
+
+def named_needs(spec: JudgedSpec) -> tuple[Need, ...]:
+    """What `requires` names, and what `only_with` names: that may be empty, but it must be known."""
+    known = (Need(field, empty_is_known=True) for field in spec.only_with)
+    return (*(Need(field) for field in spec.requires), *known)
 
 
 MAX_CRITERIA = 50

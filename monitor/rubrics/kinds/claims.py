@@ -12,7 +12,7 @@ from typing import Any, Literal
 from monitor.model.invocation import Invocation
 from monitor.model.verdict import Criterion, Judgement, Outcome
 from monitor.rubrics.kinds import answers, votes
-from monitor.rubrics.kinds.asking import MAX_CRITERIA, reply_object
+from monitor.rubrics.kinds.asking import MAX_CRITERIA, named_needs, reply_object
 from monitor.rubrics.kinds.kind import Answer, ReplyFault, Sample
 from monitor.rubrics.kinds.needs import Need
 from monitor.rubrics.kinds.sentences import sentences
@@ -62,7 +62,7 @@ class Claims:
     def needs(self, spec: ClaimsSpec) -> tuple[Need, ...]:
         """What `requires` names, an answer, and what tools returned where they were called: without it sound claims would look made up."""
         own = (Need("final_response"), Need("tool_results", empty_is_known=True))
-        return (*(Need(field) for field in spec.requires), *own)
+        return (*named_needs(spec), *own)
 
     def threshold(self, spec: ClaimsSpec) -> float:
         """The share from which it passes."""

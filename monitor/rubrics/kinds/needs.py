@@ -58,6 +58,15 @@ def _unmet(invocation: Invocation, need: Need) -> str | None:
     return f"missing:{need.field}"
 
 
+def absent(invocation: Invocation, fields: Sequence[str]) -> str | None:
+    """The first of the fields that the invocation is known to have nothing of, or None."""
+    return next((field for field in fields if not REQUIRABLE[field](invocation) and _known(invocation, field)), None)
+
+
+def _known(invocation: Invocation, field: str) -> bool:
+    return _unmet(invocation, Need(field, empty_is_known=True)) is None
+
+
 def captured(invocation: Invocation, field: str) -> Iterator[Capture]:
     """Why values of a field, or of its parts, are not wholly in the telemetry."""
     head, part = _PARTS.get(field, (field, ""))

@@ -9,8 +9,8 @@ import re
 from collections.abc import Sequence
 
 _END = re.compile(r"(?<=[.!?…。！？])[\"'”’)\]*_]{0,3}(?:\s+(?=[^\s\W]|[\"'“‘(\[*_])|(?<=[。！？]))|\n+")
-_SHORTEST = 12
-"""Characters; a shorter piece (`Dr.`, `1.`, `Yes!`) goes with the next one."""
+_SHORTEST = 5
+"""Characters; a shorter piece (`Dr.`, `1.`, `Oh!`) goes with the next one."""
 
 
 def sentences(answer: str, most: int) -> tuple[str, ...]:
@@ -25,6 +25,8 @@ def sentences(answer: str, most: int) -> tuple[str, ...]:
 def _cut(answer: str) -> list[str]:
     pieces, start = [], 0
     for match in _END.finditer(answer):
+        if "\n" not in match[0] and answer[match.end() : match.end() + 1].islower():
+            continue  # `e.g. by tram`, `at 9 a.m. today`
         pieces.append(answer[start : match.end()].strip())
         start = match.end()
     pieces.append(answer[start:].strip())

@@ -93,13 +93,15 @@ class JudgedSpec(RubricSpec):
     """Keys of rubrics that a model judges.
 
     `about` is what is judged: the final answer, the use of tools, or the whole way there. `hide` leaves parts of the record out of
-    what the judge sees; `context` adds sections to it, texts with `{{…}}` paths into the invocation. `num_samples` replies vote; `quorum` of
-    them must be readable (default: more than half). `prompt` is the revision of the shipped prompt.
+    what the judge sees; `context` adds sections to it, texts with `{{…}}` paths into the invocation. A run that is known to have none of a
+    field in `only_with` is not applicable, and no judge is asked. `num_samples` replies vote; `quorum` of them must be readable
+    (default: more than half). `prompt` is the revision of the shipped prompt.
     """
 
     about: Literal["final_response", "tool_use", "trajectory"] = "final_response"
     instructions: Statement | None = None
     hide: tuple[Hideable, ...] = ()
+    only_with: tuple[Requirable, ...] = ()
     context: dict[Name, Template] = Field(default_factory=dict)
     num_samples: int = Field(1, ge=1, le=25)
     quorum: int | None = Field(None, ge=1)
