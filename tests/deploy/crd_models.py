@@ -39,7 +39,7 @@ def main() -> int:
         checked += 1
         understood = json.loads(found.model_dump_json(by_alias=True, exclude_unset=True))
         faults += unknown(thing["spec"], understood["spec"], f"{thing['kind']}.spec")
-    print("\n".join(faults) or checked)
+    sys.stdout.write("\n".join(faults) or str(checked))
     return 1 if faults else 0
 
 
