@@ -25,10 +25,12 @@ from monitor.intake.replay import replay
 from monitor.intake.settler import Settler
 from monitor.intake.sink import Intake
 from monitor.judges import Judges
+from monitor.judging.checks import CheckPlan, JudgeChecks
 from monitor.judging.worker import EvaluationWorkers
+from monitor.labels.labels import Labels
 from monitor.logs import configure_logging
 from monitor.model.watched import WatchedMonitor
-from monitor.overview import collector_status, judge_status, monitor_status
+from monitor.overview import collector_status, judge_status, monitor_status, process_status
 from monitor.passrates import PassRates
 from monitor.plans import early_drop, kept_attributes, store_redaction
 from monitor.regression.detection import Detection
@@ -135,10 +137,13 @@ class App:
             store, self.judges.current, clock, self.telemetry, on_verdict=self.exporter.emit if self.exporter else None
         )
         self.scheduler = Scheduler(store, clock, self.configuration.scheduled())
-        self.passrates = PassRates(store, clock, self._watched)
-        self.detection = Detection(store, clock, self._watched)
+        self.labels = Labels(store, clock, self._watched)
+        self.passrates = PassRates(store, clock, self._watched, correct=self.labels.correct)
+        self.detection = Detection(store, clock, self._watched, self.labels.moved)
         self.lease = ExportLease(store, clock, ONLY_PROCESS)
-        sources = Sources(store, self.passrates, self._watched, self.lease, clock, self.detection)
+        sources = Sources(
+            store, self.passrates, self._watched, self.lease, clock, self.detection, self.labels.agreement
+        )
         self.registry.register(StoreCollector(sources, settings.metrics))
         self.upkeep = Upkeep(
             Kept(
@@ -151,6 +156,7 @@ class App:
                 lambda: self.configuration.settings,
                 lambda: self.collectors,
                 self.detection,
+                JudgeChecks(store, lambda: self.judges.current, clock, self._check_plans),
             )
         )
         self.reloader = Reloader(self._reread, self.apply, self.telemetry, clock, self.configuration)
@@ -169,8 +175,11 @@ class App:
             monitors=self._monitor_statuses,
             reload=self.reloader.reload,
             trace_link=lambda: self.configuration.settings.links.trace,
-            regressions=self.store.regressions,
+            labels=self.labels,
+            regressions=self.detection.alarms,
             acknowledge=self.detection.acknowledge,
+            watched=self._watched,
+            process=lambda: process_status(self.telemetry, self.configuration.settings.storage.journal.max_size),
         )
 
     def _replay(self) -> int:
@@ -220,6 +229,10 @@ class App:
     def _watched(self) -> tuple[WatchedMonitor, ...]:
         """The monitors in force; asked each time, for a reload replaces the configuration."""
         return self.configuration.watched()
+
+    def _check_plans(self) -> tuple[CheckPlan, ...]:
+        """How judges are checked by the configuration in force."""
+        return self.configuration.check_plans()
 
     def _judge_statuses(self) -> list[Status]:
         now = self.clock.now()

@@ -11,6 +11,7 @@ from monitor.configuration import Configuration
 from monitor.judging.judge import Judge
 from monitor.settings.tree import MonitorSettings
 from monitor.settings.units import duration_text
+from monitor.telemetry import Telemetry
 
 
 def collector_status(collector: Collector) -> dict[str, Any]:
@@ -67,6 +68,53 @@ def monitor_status(name: str, configuration: Configuration, next_run: float | No
         "pending": pending,
         "labels": dict(settings.labels),
     }
+
+
+def process_status(telemetry: Telemetry, journal_max_bytes: int) -> dict[str, Any]:
+    """What this process has counted since its start: by collector, by reason, by judge; the same figures as /metrics."""
+    received, rejected = _counted(telemetry.spans_received), _counted(telemetry.spans_rejected)
+    open_traces, lag = _counted(telemetry.open_traces), _counted(telemetry.ingest_lag)
+    return {
+        "journal_bytes": _counted(telemetry.journal_bytes).get((), 0.0),
+        "journal_max_bytes": journal_max_bytes,
+        "open_traces": sum(open_traces.values()),
+        "collectors": {
+            name: {
+                "spans_received": count,
+                "spans_rejected": {reason: n for (of, reason), n in rejected.items() if of == name and n},
+                "open_traces": open_traces.get((name,), 0.0),
+                "lag_seconds": lag.get((name,)),
+            }
+            for (name,), count in received.items()
+        },
+        "spans_dropped": {reason: n for (reason,), n in _counted(telemetry.spans_dropped).items() if n},
+        "late_spans": _counted(telemetry.late_spans).get((), 0.0),
+        "duplicate_spans": _counted(telemetry.duplicate_spans).get((), 0.0),
+        "values_repaired": _counted(telemetry.values_repaired).get((), 0.0),
+        "judges": _judge_counts(telemetry),
+    }
+
+
+def _judge_counts(telemetry: Telemetry) -> dict[str, Any]:
+    requests = _counted(telemetry.judge_requests)
+    calls = _counted(telemetry.judge_duration, "_count")
+    took = _counted(telemetry.judge_duration, "_sum")
+    return {
+        judge: {
+            "outcomes": {outcome: n for (of, _, outcome), n in requests.items() if of == judge and n},
+            "mean_seconds": took[judge, model] / count if count else None,
+        }
+        for (judge, model), count in calls.items()
+    }
+
+
+def _counted(metric: Any, suffix: str = "") -> dict[tuple[str, ...], float]:
+    """The samples of a metric by the values of their labels; `suffix` picks one of a histogram's."""
+    found: dict[tuple[str, ...], float] = {}
+    for family in metric.collect():
+        wanted = {family.name + suffix} if suffix else {family.name, f"{family.name}_total"}
+        found |= {tuple(one.labels.values()): one.value for one in family.samples if one.name in wanted}
+    return found
 
 
 def schedule_text(settings: MonitorSettings) -> str:

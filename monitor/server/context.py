@@ -8,6 +8,8 @@ from enum import StrEnum
 from typing import Any
 
 from monitor.clock import Clock
+from monitor.labels.labels import Labels
+from monitor.model.watched import WatchedMonitor
 from monitor.passrates import PassRates
 from monitor.settings.tree import Server
 from monitor.store.protocol import Store
@@ -59,3 +61,9 @@ class ServerContext:
     """Alarms as JSON with times in seconds, newest first. Blocks."""
     acknowledge: Callable[[str], Status | None] = lambda _: None
     """Ends an alarm by its id; None where none of that id stands. Blocks."""
+    watched: Callable[[], Sequence[WatchedMonitor]] = tuple
+    """The monitors in force with rubrics and windows, for the pages; any thread may ask."""
+    process: Callable[[], Status] = dict
+    """What the process has counted since its start, for the page of health: `monitor.overview.process_status`."""
+    labels: Labels | None = None
+    """People's labels. Blocks."""

@@ -242,7 +242,7 @@ async def test_a_parameter_given_twice(served: Served) -> None:
 
 async def test_unknown_paths_and_methods(served: Served) -> None:
     """Unknown paths, ids and methods are problem details too."""
-    for path in ("/nothing", "/api/v1/nothing", "/", "/api/v1/invocations/unknown"):
+    for path in ("/nothing", "/api/v1/nothing", "/elsewhere", "/api/v1/invocations/unknown"):
         assert (await served.get(path))[0] == 404
     status, found = await served.send("PUT", "/api/v1/invocations")
     assert (status, "DELETE, GET, HEAD" in found["detail"]) == (405, True)

@@ -1,0 +1,135 @@
+"""An invocation as a conversation: what was said and done, in order, and what the telemetry lacks. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from monitor.model.invocation import Invocation, Message, ToolCall
+from monitor.server.pages.shown_text import Mark, Shown, as_text, shown
+
+GAPS = {
+    "not_captured": "not in the telemetry",
+    "redacted": "redacted or erased",
+    "truncated": "truncated by the sender",
+    "referenced": "stored elsewhere, only a reference was sent",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A value of the invocation. `path` names it (`tool_calls[0].result`); `gap` says why it is not whole or not there."""
+
+    path: str
+    label: str
+    text: str | None
+    code: bool = False
+    gap: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One step of the conversation: kind system, user, assistant, tool or error."""
+
+    kind: str
+    title: str
+    blocks: tuple[Block, ...]
+    status: str | None = None
+    agent: str | None = None
+    seconds: float | None = None
+    number: int | None = None
+    earlier: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ShownBlock:
+    """A block with its text as HTML."""
+
+    block: Block
+    shown: Shown | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShownTurn:
+    """A turn with its blocks as HTML."""
+
+    turn: Turn
+    blocks: tuple[ShownBlock, ...] = field(default_factory=tuple)
+
+
+def turns(invocation: Invocation) -> list[Turn]:
+    """The conversation, from the instructions to the answer or the error."""
+    return list(_turns(invocation, _gaps(invocation)))
+
+
+def texts(conversation: Sequence[Turn]) -> dict[str, str]:
+    """Every text by its path: where evidence is looked for, and what a link to a whole text shows."""
+    return {block.path: block.text for turn in conversation for block in turn.blocks if block.text is not None}
+
+
+def as_html(conversation: Sequence[Turn], marks: Mapping[str, Sequence[Mark]]) -> list[ShownTurn]:
+    """The conversation with evidence marked."""
+
+    def one(block: Block) -> ShownBlock:
+        return ShownBlock(block, None if block.text is None else shown(block.text, marks.get(block.path, ())))
+
+    return [ShownTurn(turn, tuple(one(block) for block in turn.blocks)) for turn in conversation]
+
+
+def _gaps(invocation: Invocation) -> Mapping[str, str]:
+    done = invocation.completeness
+    missing = dict.fromkeys(done.missing, GAPS["not_captured"])
+    return missing | {path: GAPS[reason.value] for path, reason in done.capture.items()}
+
+
+def _turns(invocation: Invocation, gaps: Mapping[str, str]) -> Iterator[Turn]:
+    if invocation.system_instructions is not None:
+        yield Turn("system", "Instructions", (_block("system_instructions", "", invocation.system_instructions, gaps),))
+    for place, message in enumerate(invocation.history):
+        yield _message(place, message, gaps)
+    yield Turn("user", "User", (_block("user_input", "", invocation.user_input, gaps),))
+    for place, call in enumerate(invocation.tool_calls):
+        yield _call(place, call, gaps)
+    if invocation.error is not None:
+        yield Turn("error", "The run ended with an error", (_block("error", "", invocation.error, gaps),))
+    if invocation.final_response is not None or invocation.error is None:
+        name = invocation.agent_name or "Agent"
+        yield Turn("assistant", name, (_block("final_response", "", invocation.final_response, gaps),))
+
+
+def _block(path: str, label: str, value: Any, gaps: Mapping[str, str]) -> Block:
+    gap = gaps.get(path)
+    if value is None:
+        return Block(path, label, None, gap=gap or GAPS["not_captured"])
+    return Block(path, label, as_text(value), not isinstance(value, str), gap)
+
+
+_SPEAKERS = {"system": "Instructions", "user": "User", "assistant": "Agent", "tool": "Tool"}
+
+
+def _message(place: int, message: Message, gaps: Mapping[str, str]) -> Turn:
+    kind = message.role if message.role in _SPEAKERS else "assistant"
+    blocks = []
+    for number, part in enumerate(message.parts):
+        path = f"history[{place}].parts[{number}]"
+        if part.get("type") == "text" and isinstance(part.get("content"), str):
+            blocks.append(_block(path, "", part["content"], gaps))
+        else:
+            label = str(part.get("type") or "part").replace("_", " ")
+            blocks.append(_block(path, label, {key: value for key, value in part.items() if key != "type"}, gaps))
+    return Turn(kind, _SPEAKERS.get(message.role, message.role), tuple(blocks), earlier=True)
+
+
+def _call(place: int, call: ToolCall, gaps: Mapping[str, str]) -> Turn:
+    path = f"tool_calls[{place}]"
+    blocks = [_block(f"{path}.arguments", "arguments", call.arguments, gaps)]
+    if call.error is not None:
+        blocks.append(_block(f"{path}.error", "error", call.error, gaps))
+    if call.result is not None or call.error is None:
+        if call.result is None and call.result_known:
+            blocks.append(Block(f"{path}.result", "result", "null", True))
+        else:
+            blocks.append(_block(f"{path}.result", "result", call.result, gaps))
+    seconds = (call.ended_at - call.started_at) / 1e9 if call.started_at and call.ended_at else None
+    return Turn("tool", call.name, tuple(blocks), call.status.value, call.agent_name, seconds, place)
