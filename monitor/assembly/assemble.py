@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
@@ -65,10 +66,9 @@ def assemble(spans: Sequence[Span], logs: Sequence[LogRecord], context: Assembly
 def ties(spans: Sequence[Span], logs: Sequence[LogRecord]) -> Ties:
     """Keys that tell with which other traces a trace is to be assembled: where one needs what another leaves.
 
-    Only for model calls that have a trace each (no agent, no request around them); empty for all others.
+    For model calls that have a trace each (no agent, no request around them), and for agents whose set-up has a trace of its own.
     """
-    _, around, segments = _segmented(spans, logs)
-    return ties_of(segments, around)
+    return ties_of(*_segmented(spans, logs))
 
 
 def _segmented(spans: Sequence[Span], logs: Sequence[LogRecord]) -> tuple[Tree, Surroundings, list[Segment]]:
@@ -96,19 +96,30 @@ def read(record: Record) -> Facts:
 
 @dataclass(frozen=True, slots=True)
 class _Beside:
-    """What lies outside of all runs: spans that set agents up, by name, and client calls with messages, by conversation."""
+    """What lies outside of all runs: spans that set agents up, by service and name, and client calls with messages, by conversation."""
 
-    setups: Mapping[str, Sequence[Node]]
+    setups: Mapping[tuple[str | None, str], Sequence[Node]]
     companions: Mapping[str, Sequence[Node]]
 
 
-def _setups(tree: Tree) -> dict[str, list[Node]]:
-    """Spans that set an agent up, by its name."""
-    found: dict[str, list[Node]] = {}
+def _setups(tree: Tree) -> dict[tuple[str | None, str], list[Node]]:
+    """Spans that set an agent up, by its service and name, in order of time."""
+    found: dict[tuple[str | None, str], list[Node]] = {}
     for node in tree.nodes:
         if node.span_class is SpanClass.SETUP and Field.AGENT_NAME in node.facts:
-            found.setdefault(str(node.facts[Field.AGENT_NAME].value), []).append(node)
-    return found
+            found.setdefault((_service(node), str(node.facts[Field.AGENT_NAME].value)), []).append(node)
+    return {key: sorted(nodes, key=lambda node: node.key) for key, nodes in found.items()}
+
+
+def _setup_of(root: Node, name: str, rest: _Beside) -> Sequence[Node]:
+    """The newest set-up of an agent before a run of it; in a list, which is empty for none."""
+    setups = rest.setups.get((_service(root), name), ())
+    before = bisect_right(setups, root.start, key=lambda node: node.start)
+    return setups[max(0, before - 1) : before]
+
+
+def _service(node: Node) -> str | None:
+    return text_of(node.span.resource.attributes.get("service.name")) if node.span else None
 
 
 def _companions(tree: Tree, around: Surroundings) -> dict[str, list[Node]]:
@@ -135,7 +146,7 @@ def _invocation(one: Segment, around: Surroundings, rest: _Beside, context: Asse
     if name is not None:
         notes.source("agent_name", main.chain[0], name)
     root = one.root
-    setup = rest.setups.get(str(name.value), ()) if name is not None else ()
+    setup = _setup_of(main.chain[0], str(name.value), rest) if name is not None else ()
     invocation = Invocation(
         id=f"{root.trace_id}-{root.span_id}",
         trace_id=root.trace_id,

@@ -11,11 +11,11 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from monitor.assembly.facts import Field, SpanClass, value
+from monitor.assembly.facts import CANDIDATES, Field, SpanClass, value
 from monitor.assembly.messages import answers_in, calls_in, fingerprint, lacking
 from monitor.assembly.neighbourhood import Surroundings, Unit
 from monitor.assembly.segmentation import Segment
-from monitor.assembly.tree import Node
+from monitor.assembly.tree import Node, Tree
 from monitor.assembly.turns import given
 
 _LOOKED_AT = 8
@@ -58,7 +58,7 @@ class _Turns:
     """Turns by what would continue them."""
 
     def __init__(self) -> None:
-        self._by_key: dict[str, Segment] = {}
+        self._by_key: dict[str, tuple[Segment, Node]] = {}
         self._open: dict[str, dict[int, tuple[Segment, int]]] = {}
         self._asked: dict[str, dict[int, tuple[Segment, int]]] = {}
         self._newest: dict[str, tuple[Segment, Node]] = {}
@@ -67,8 +67,10 @@ class _Turns:
         """The turn that a segment continues, None for a turn of its own."""
         models = _models(one, around)
         for key in needed(models):
-            turn = self._by_key.get(key)
-            if turn is not None:
+            turn, earlier = self._by_key.get(key, (None, None))
+            if turn is None or earlier is None:
+                continue
+            if not key.startswith(_RESPONSE) or _same_call(earlier, models[0].node):
                 return turn
         return self._beside(models[0]) or self._only_open(models[0]) if models else None
 
@@ -89,8 +91,9 @@ class _Turns:
 
     def note(self, turn: Segment, models: Sequence[Unit]) -> None:
         """Remember what a turn's newest model calls may be continued by."""
-        for key in left(models):
-            self._by_key[key] = turn
+        for unit in models:
+            for key in left(unit):
+                self._by_key[key] = turn, unit.node
         if not models:
             return
         last = models[-1]
@@ -110,47 +113,63 @@ def _only(waiting: dict[int, tuple[Segment, int]], now: int) -> Segment | None:
     return fit[0] if len(fit) == 1 and len(waiting) <= _LOOKED_AT else None
 
 
+def _set_up(node: Node) -> str:
+    return f"setup {value(node.facts, Field.AGENT_NAME)} {_service(node)}"
+
+
+_RESPONSE = "response "
+
+
+def _same_call(earlier: Node, node: Node) -> bool:
+    """Whether two records of one response are of one call: of two emitters, at once, or the earlier one without its answer yet.
+
+    A cache hands out an old response, id included, for a new call.
+    """
+    if (_scope(earlier), _service(earlier)) != (_scope(node), _service(node)):
+        return node.start <= earlier.end + PATIENCE_NS
+    return node.start <= earlier.end or not value(earlier.facts, Field.OUTPUT)
+
+
 def needed(models: Sequence[Unit]) -> Iterator[str]:
     """Keys of what the first of a trace's model calls goes on from."""
     if not models:
         return
-    facts = models[0].node.facts
+    facts, service = models[0].node.facts, _service(models[0].node)
     response, previous = value(facts, Field.RESPONSE_ID), value(facts, Field.PREVIOUS_RESPONSE)
     if response:
-        yield f"response {response}"
+        yield f"{_RESPONSE}{response}"
     messages = value(facts, Field.INPUT) or ()
     parts = given(messages)
     if parts.asked and not parts.after:
         return  # a new user message begins a new turn
     for part in reversed(answers_in(parts.after or messages)):
         if part.get("id"):
-            yield f"call {part['id']}"
+            yield f"call {part['id']} {service}"
     for part in reversed(calls_in(parts.after)):
         if part.get("id"):
-            yield f"call {part['id']}"
+            yield f"call {part['id']} {service}"
     if previous:
-        yield f"after {previous}"
+        yield f"after {previous} {service}"
     told = [message for message in messages if message.role != "system"]
     while told and told[-1].role == "tool":
         told.pop()
     if told and told[-1].role == "assistant":
-        yield f"said {fingerprint(told)}"
+        yield f"said {fingerprint(told)} {service}"
 
 
-def left(models: Sequence[Unit]) -> Iterator[str]:
-    """Keys of what may go on from a trace's model calls."""
-    for unit in models:
-        facts = unit.node.facts
-        response = value(facts, Field.RESPONSE_ID)
-        if response:
-            yield f"response {response}"
-            yield f"after {response}"
-        spoken = value(facts, Field.OUTPUT) or ()
-        for part in calls_in(spoken):
-            if part.get("id"):
-                yield f"call {part['id']}"
-        if calls_in(spoken):
-            yield f"said {fingerprint((*(value(facts, Field.INPUT) or ()), *spoken))}"
+def left(unit: Unit) -> Iterator[str]:
+    """Keys of what may go on from a model call."""
+    facts, service = unit.node.facts, _service(unit.node)
+    response = value(facts, Field.RESPONSE_ID)
+    if response:
+        yield f"{_RESPONSE}{response}"
+        yield f"after {response} {service}"
+    spoken = value(facts, Field.OUTPUT) or ()
+    for part in calls_in(spoken):
+        if part.get("id"):
+            yield f"call {part['id']} {service}"
+    if calls_in(spoken):
+        yield f"said {fingerprint((*(value(facts, Field.INPUT) or ()), *spoken))} {service}"
 
 
 def _says_nothing(unit: Unit) -> bool:
@@ -164,6 +183,10 @@ def _asked_for(unit: Unit) -> str:
 
 def _scope(node: Node) -> str:
     return node.span.scope.name if node.span else ""
+
+
+def _service(node: Node) -> str:
+    return str(node.span.resource.attributes.get("service.name")) if node.span else ""
 
 
 def _model(node: Node) -> str | None:
@@ -180,14 +203,27 @@ def _talk(node: Node) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Ties:
-    """Keys by which a trace of lone model calls hangs together with others: what it goes on from, and what may go on from it."""
+    """Keys by which a trace hangs together with others: what it goes on from, and what may go on from it.
+
+    Traces with a common key are candidates: to assemble them together never joins what does not belong together.
+    """
 
     needs: frozenset[str]
     leaves: frozenset[str]
 
 
-def ties_of(segments: Sequence[Segment], around: Surroundings) -> Ties:
-    """The ties of a trace's lone model calls; none where an agent or a request encloses them."""
-    lone = [_models(one, around) for one in segments if is_lone(one.root)]
-    leaves = frozenset(key for models in lone for key in left(models))
-    return Ties(frozenset(key for models in lone for key in needed(models)), leaves)
+def ties_of(tree: Tree, around: Surroundings, segments: Sequence[Segment]) -> Ties:
+    """The ties of a trace's lone model calls (none where an agent or a request encloses them), of set-ups and of the agents set up."""
+    named = [node for node in tree.nodes if Field.AGENT_NAME in node.facts]
+    needs = {_set_up(node) for node in named if node.span_class in CANDIDATES}
+    leaves = {_set_up(node) for node in named if node.span_class is SpanClass.SETUP}
+    for one in segments:
+        models = _models(one, around) if is_lone(one.root) else []
+        if not models:
+            continue
+        needs.update(needed(models), [f"asked {_asked_for(models[0])}"])
+        leaves.update(key for unit in models for key in left(unit))
+        leaves.update([f"talk {_talk(models[-1].node)}", f"asked {_asked_for(models[-1])}"])
+        if _says_nothing(models[0]):
+            needs.add(f"talk {_talk(models[0].node)}")
+    return Ties(frozenset(needs), frozenset(leaves))

@@ -62,10 +62,12 @@ def adopt_orphans(segments: Sequence[Segment], around: Surroundings) -> bool:
         if node.span_class is SpanClass.TOOL and id(node) in around.units
     ]
     changed = False
-    open_tools, open_homes = _Open(tools), _Open(hollow)
+    open_tools, open_homes = _by_trace(tools), _by_trace(hollow)
+    nothing = _Open(())
     for orphan in sorted(orphans, key=lambda one: one.root.key):
-        tool = _tool_of(orphan, open_tools, around)
-        home = tool or _only(open_homes.covering(orphan.root))
+        trace = orphan.root.trace_id
+        tool = _tool_of(orphan, open_tools.get(trace, nothing), around)
+        home = tool or _only(open_homes.get(trace, nothing).covering(orphan.root))
         if home is not None:
             orphan.root.span_class = SpanClass.AGENT if tool is not None else orphan.root.span_class
             _hang(orphan.root, home)
@@ -73,8 +75,15 @@ def adopt_orphans(segments: Sequence[Segment], around: Surroundings) -> bool:
     return changed
 
 
+def _by_trace(nodes: Sequence[Node]) -> dict[str, _Open]:
+    traces: dict[str, list[Node]] = {}
+    for node in nodes:
+        traces.setdefault(node.trace_id, []).append(node)
+    return {trace: _Open(of_trace) for trace, of_trace in traces.items()}
+
+
 class _Open:
-    """Which of some spans are open at a time, asked in order of time."""
+    """Which of some spans of a trace are open at a time, asked in order of time."""
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._coming = sorted(nodes, key=lambda node: node.key, reverse=True)
@@ -109,7 +118,7 @@ def _tool_of(orphan: Segment, open_tools: _Open, around: Surroundings) -> Node |
 
 
 def _covers(home: Node, orphan: Node) -> bool:
-    return home.trace_id == orphan.trace_id and home.start <= orphan.start and orphan.end <= home.end
+    return home.start <= orphan.start and orphan.end <= home.end
 
 
 def _hang(node: Node, parent: Node) -> None:

@@ -106,13 +106,49 @@ def test_a_turn_over_two_traces() -> None:
 
 
 def test_turns_of_two_users_stay_apart() -> None:
-    """Lone model calls of other conversations are not joined, and an agent's trace ties with nothing."""
+    """Lone model calls of other conversations are not joined, and an agent's trace leaves nothing to go on from."""
     first = chat(1, [text("user", "Weather?")], [ASKED])
     second = chat(2, [text("user", "Time?")], [text("assistant", "Noon.")], at=3, trace=OTHER)
     assert not ties([first], []).leaves & ties([second], []).needs
     assert len(assembled(first, second)) == 2
-    whole = [agent(1, until=9), chat(2, [text("user", "Weather?")], [ASKED], parent=1)]
-    assert (ties(whole, []).needs, ties(whole, []).leaves) == (frozenset(), frozenset())
+    assert not ties([agent(1, until=9), chat(2, [text("user", "Weather?")], [ASKED], parent=1)], []).leaves
+
+
+def test_a_call_without_content_goes_to_the_one_turn_that_waits() -> None:
+    """With content switched off, a call joins the only turn of its process that waits for tools; of two it joins none."""
+    waits = {"gen_ai.response.finish_reasons": ("tool_calls",)}
+    first = chat(1, attributes=waits)
+    second = chat(2, at=3, trace=OTHER, attributes={"gen_ai.response.finish_reasons": ("stop",)})
+    rival = chat(3, at=0.5, trace="0" * 31 + "c", attributes=waits)
+    assert ties([first], []).leaves & ties([second], []).needs
+    assert only(first, second).model_calls == 2
+    assert [one.model_calls for one in assembled(first, rival, second)] == [1, 1, 1]
+
+
+def test_a_cached_response_is_a_new_turn() -> None:
+    """A response id that comes again later, from the same instrumentation, is a cache's: two turns. At once it is one call told twice."""
+    told = {"gen_ai.response.id": "r1"}
+    first = chat(1, [text("user", "Time?")], [text("assistant", "Noon.")], attributes=told)
+    again = chat(2, [text("user", "Time?")], [text("assistant", "Noon.")], at=60, trace=OTHER, attributes=told)
+    twin = chat(3, [text("user", "Time?")], [text("assistant", "Noon.")], trace=OTHER, attributes=told, scope="gateway")
+    assert [one.model_calls for one in assembled(first, again)] == [1, 1]
+    assert only(first, twin).input_tokens == 10
+
+
+def test_set_up_in_a_trace_of_its_own() -> None:
+    """What an agent was set up with belongs to its later runs, the newest set-up counting; never to another service's agent."""
+
+    def made(number: int, at: float, rule: str, service: str = "desk") -> Span:
+        attributes = {"gen_ai.operation.name": "create_agent", "gen_ai.agent.name": "clerk"}
+        attributes["gen_ai.system_instructions"] = json.dumps([{"type": "text", "content": rule}])
+        resource = {"service.name": service}
+        return span(number, "create_agent clerk", attributes, at=at, trace=f"{number:032x}", resource=resource)
+
+    run = [agent(1, at=5, until=9), chat(2, [text("user", "Hi")], parent=1, at=5)]
+    setups = [made(11, 0, "Old."), made(12, 2, "New."), made(13, 7, "Late."), made(14, 4, "Other.", "shop")]
+    assert ties(run, []).needs & ties(setups[:1], []).leaves
+    assert not ties(run, []).needs & ties(setups[3:], []).leaves
+    assert only(*run, *setups).system_instructions == "New."
 
 
 @pytest.mark.parametrize(
