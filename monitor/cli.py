@@ -23,11 +23,11 @@ COMMANDS: dict[str, str] = {
     "rubric": "list and show shipped and configured rubrics",
     "forget": "erase the content of a trace or a conversation",
     "schema": "JSON Schema of configuration and rubric files",
-    "backfill": "score history (later)",
-    "labels": "human labels (later)",
+    "backfill": "score stored history",
+    "labels": "draw judged invocations for people to label, import their labels, report on the judge",
     "rules": "recording and alerting rules from the monitors",
 }
-LATER = frozenset({"backfill", "labels"})
+LATER: frozenset[str] = frozenset()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

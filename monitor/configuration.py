@@ -6,11 +6,13 @@ Everything that can be wrong is found here, before anything starts, and shown to
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from collectors.catalogue import ConfigFault, parse_config
+from monitor.judging.checks import CheckPlan
+from monitor.judging.golden import GoldenCase, GoldenFault, read_golden
 from monitor.model.run import RubricRef
 from monitor.model.watched import RegressionRule, WatchedMonitor, WatchedRubric
 from monitor.resources import config_folder
@@ -46,6 +48,7 @@ class Configuration:
     collectors: Mapping[str, Any]
     resolved: Mapping[str, tuple[ResolvedRubric, ...]]
     file: str
+    golden: Mapping[str, tuple[GoldenCase, ...]] = field(default_factory=dict)
 
     def refs(self, monitor: str) -> tuple[RubricRef, ...]:
         """The rubrics of a monitor that can be judged now."""
@@ -61,6 +64,19 @@ class Configuration:
             name: ScheduledMonitor(monitor, self.refs(name), self.needs_judge(name))
             for name, monitor in self.settings.monitors.items()
         }
+
+    def check_plans(self) -> tuple[CheckPlan, ...]:
+        """How the judges of each monitor are checked."""
+        return tuple(
+            CheckPlan(
+                name,
+                self.refs(name),
+                monitor.trust.judge_twice,
+                self.golden.get(name, ()),
+                monitor.trust.golden.every if monitor.trust.golden else 0.0,
+            )
+            for name, monitor in self.settings.monitors.items()
+        )
 
     def waiting(self) -> Iterator[tuple[str, str]]:
         """(monitor, rubric) pairs that wait for a judge to be configured."""
@@ -137,9 +153,39 @@ def configure(loaded: LoadedSettings) -> Configuration:
         name: tuple(_resolve(name, monitor, loaded, library, faults))
         for name, monitor in loaded.settings.monitors.items()
     }
+    golden = {
+        name: _golden(name, monitor, loaded, faults)
+        for name, monitor in loaded.settings.monitors.items()
+        if monitor.trust.golden is not None
+    }
     if faults:
         raise ConfigurationError(sorted(faults, key=lambda fault: (fault.file, fault.line, fault.key)))
-    return Configuration(loaded.settings, library, collectors, resolved, loaded.document.file)
+    return Configuration(loaded.settings, library, collectors, resolved, loaded.document.file, golden)
+
+
+def _golden(
+    monitor: str, settings: MonitorSettings, loaded: LoadedSettings, faults: list[Fault]
+) -> tuple[GoldenCase, ...]:
+    """The golden cases of a monitor; each is about a rubric of the monitor."""
+    assert settings.trust.golden is not None
+    path = ("monitors", monitor, "trust", "golden", "file")
+    file = loaded.folder / Path(settings.trust.golden.file).expanduser()
+    try:
+        cases = read_golden(file.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "is not UTF-8"
+        faults.append(loaded.document.fault(path, f"{file} cannot be read: {reason}"))
+        return ()
+    except GoldenFault as error:
+        faults.append(loaded.document.fault(path, f"{file}: {error}"))
+        return ()
+    strangers = sorted({case.rubric for case in cases} - settings.rubrics.keys())
+    if strangers:
+        known = ", ".join(settings.rubrics)
+        faults.append(
+            loaded.document.fault(path, f"{file}: rubric {strangers[0]!r} is none of this monitor's, which are {known}")
+        )
+    return tuple(cases)
 
 
 def _library(loaded: LoadedSettings, faults: list[Fault]) -> RubricLibrary:

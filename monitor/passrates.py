@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from monitor.clock import Clock
+from monitor.estimation.judge_error import Corrected
 from monitor.estimation.passrate import Estimate, estimate
 from monitor.model.totals import Totals, WindowFigures
 from monitor.model.watched import WatchedMonitor
@@ -36,20 +37,28 @@ class Group(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PassRate:
-    """The pass rate of a group in a window (`1h`). `coverage` is the judged share of the eligible invocations, None where none is known."""
+    """The pass rate of a group in a window (`1h`). `coverage` is the judged share of the eligible invocations, None where none is known; `corrected`
+    the rate corrected for the judge's errors, None where that is refused.
+    """
 
     group: Group
     window: str
     estimate: Estimate
     coverage: float | None
+    corrected: Corrected | None = None
+
+
+Correct = Callable[[Group, Estimate], Corrected | None]
+"""Corrects the pass rate of a group for its judge's errors, as far as those are known."""
 
 
 @dataclass(frozen=True, slots=True)
 class MonitorFigures:
-    """A monitor and what the store has counted for its windows."""
+    """A monitor, what the store has counted for its windows, and how its rates are corrected."""
 
     monitor: WatchedMonitor
     figures: WindowFigures
+    correct: Correct | None = None
 
 
 Fold = Callable[[Group], Group]
@@ -65,8 +74,10 @@ class PassRates:
         clock: Clock,
         watched: Callable[[], Sequence[WatchedMonitor]],
         max_age_seconds: float = 1.0,
+        correct: Correct | None = None,
     ) -> None:
         self._store = store
+        self._correct = correct
         self._clock = clock
         self._watched = watched
         self._max_age_seconds = max_age_seconds
@@ -82,7 +93,9 @@ class PassRates:
             started = self._clock.monotonic()
             if watched != self._read_for or started >= self._good_until:
                 now = self._clock.now()
-                self._figures = tuple(MonitorFigures(monitor, self._read(monitor, now)) for monitor in watched)
+                self._figures = tuple(
+                    MonitorFigures(monitor, self._read(monitor, now), self._correct) for monitor in watched
+                )
                 self._read_for = watched
                 ended = self._clock.monotonic()
                 self._good_until = ended + max(self._max_age_seconds, DUTY * (ended - started))
@@ -112,7 +125,8 @@ def pass_rates(counted: MonitorFigures, fold: Fold = lambda group: group) -> Seq
         estimated = estimate(totals, monitor.max_unscored, exact=monitor.exact)
         if estimated is not None:
             share = _coverage(totals, eligible.get((window, group), 0.0))
-            found.append(PassRate(group, duration_text(monitor.windows[window]), estimated, share))
+            corrected = counted.correct(group, estimated) if counted.correct else None
+            found.append(PassRate(group, duration_text(monitor.windows[window]), estimated, share, corrected))
     return found
 
 

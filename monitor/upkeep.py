@@ -14,6 +14,7 @@ from monitor.clock import Clock
 from monitor.exporters.lease import ExportLease
 from monitor.intake.settler import Settler
 from monitor.judges import Judges
+from monitor.judging.checks import JudgeChecks
 from monitor.regression.detection import Detection
 from monitor.settings.tree import Settings, StoreContent
 from monitor.store.protocol import Store, StoreUnwritable
@@ -24,6 +25,7 @@ LOG = logging.getLogger(__name__)
 SETTLE_SECONDS = 0.2
 FIGURES_SECONDS = 2.0
 REGRESSION_SECONDS = 1.0
+CHECK_SECONDS = 5.0
 RETENTION_SECONDS = 30.0
 _CONTENT_AT_ONCE = 1000
 
@@ -41,6 +43,7 @@ class Kept:
     settings: Callable[[], Settings]
     collectors: Callable[[], Sequence[Collector]]
     detection: Detection
+    checks: JudgeChecks
 
 
 class Upkeep:
@@ -60,6 +63,7 @@ class Upkeep:
             ("retention", RETENTION_SECONDS, self._retention),
             ("lease", self._kept.lease.renew_seconds, self._lease),
             ("regressions", REGRESSION_SECONDS, self._regressions),
+            ("judge checks", CHECK_SECONDS, self._checks),
         )
         self._tasks = [asyncio.create_task(self._every(*loop), name=loop[0]) for loop in loops]
 
@@ -142,6 +146,10 @@ class Upkeep:
             return kept.lease.held() and kept.detection.step()
 
         return await asyncio.to_thread(step)
+
+    async def _checks(self) -> bool:
+        """Ask judges again, in the one process that shows figures."""
+        return await asyncio.to_thread(self._kept.lease.held) and await self._kept.checks.step()
 
     async def _lease(self) -> bool:
         await asyncio.to_thread(self._kept.lease.renew)

@@ -49,10 +49,13 @@ class Server:
             raise wrong_input(f"--token-file {file}: is empty; it holds a bearer token")
         return lines[0]
 
-    def request(self, method: str, path: str, **parameters: str | int | None) -> Any:
-        """The JSON answer of one request under the server's URL, None for a 404."""
+    def request(self, method: str, path: str, /, body: Any = None, **parameters: str | int | None) -> Any:
+        """The JSON answer of one request under the server's URL, None for a 404; `body` is sent as JSON."""
         query = urllib.parse.urlencode({key: value for key, value in parameters.items() if value is not None})
-        request = urllib.request.Request(f"{self._url}{path}{'?' + query if query else ''}", method=method)  # noqa: S310
+        data = None if body is None else json.dumps(body).encode()
+        request = urllib.request.Request(f"{self._url}{path}{'?' + query if query else ''}", data, method=method)  # noqa: S310
+        if data is not None:
+            request.add_header("Content-Type", "application/json")
         if self._token:
             request.add_header("Authorization", f"Bearer {self._token}")
         try:

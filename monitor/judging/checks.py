@@ -19,6 +19,7 @@ from monitor.model.evidence import LoggedVerdict
 from monitor.model.invocation import Invocation
 from monitor.model.labels import Against, JudgeCheck
 from monitor.model.run import RubricRef
+from monitor.model.verdict import Outcome
 from monitor.store.protocol import Store
 
 LOG = logging.getLogger(__name__)
@@ -144,6 +145,8 @@ class JudgeChecks:
         if judgement.outcome is None:
             LOG.warning("a judge's check failed", extra={"judge": ref.judge, "rubric": ref.rubric})
             return None
+        if judgement.outcome is Outcome.UNJUDGEABLE and question.against is Against.SELF:
+            return None  # its content has been erased meanwhile: that says nothing of the judge
         return JudgeCheck(
             against=question.against,
             rubric=ref.rubric,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +23,7 @@ from monitor.store.protocol import Store
 LOG = logging.getLogger(__name__)
 
 BATCH = 500
+_LOGGED = ("id", "monitor", "rubric", "agent", "environment", "agent_version", "instrument_trouble")
 LOOK_BACK_SECONDS = 7 * 86400.0
 """How far before a drop its criteria are compared with."""
 
@@ -39,10 +40,19 @@ class Watching:
 
 
 class Detection:
-    """Regression detection of all watched monitors. Blocks on the store; may be called from any thread."""
+    """Regression detection of all watched monitors. Blocks on the store; may be called from any thread.
 
-    def __init__(self, store: Store, clock: Clock, watched: Callable[[], Sequence[WatchedMonitor]]) -> None:
-        self._store, self._clock, self._watched = store, clock, watched
+    `moved` gives the rubric versions whose judge answers golden cases worse than it did: alarms of those are marked as trouble of the instrument.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        watched: Callable[[], Sequence[WatchedMonitor]],
+        moved: Callable[[], Collection[str]] = frozenset,
+    ) -> None:
+        self._store, self._clock, self._watched, self._moved = store, clock, watched, moved
         self._lock = threading.Lock()
         self._loaded = False
         self._cursor = 0
@@ -104,11 +114,12 @@ class Detection:
             LOG.warning(
                 "regression %s",
                 alarm["state"],
-                extra={key: alarm[key] for key in ("id", "monitor", "rubric", "agent", "environment", "agent_version")},
+                extra={key: alarm[key] for key in _LOGGED if key in alarm},
             )
 
     def _complete(self, alarm: dict[str, Any]) -> None:
         """Name the decisive criterion of an alarm that has just been opened."""
+        alarm["instrument_trouble"] = alarm["rubric_version"] in self._moved()
         if alarm["state"] != "open" or alarm["dimension"] is not None:
             return
         key = SeriesKey(alarm["monitor"], alarm["rubric"], alarm["agent"], alarm["environment"] or "")
@@ -120,6 +131,14 @@ class Detection:
             alarm["dimension"] = {"id": found.id, "before": found.before, "since": found.since}
 
     # -- what others ask
+    def alarms(self) -> Sequence[Mapping[str, Any]]:
+        """All alarms, newest first; of those that stand, whether the instrument is in doubt now."""
+        in_doubt = self._moved()
+        return [
+            {**alarm, "instrument_trouble": alarm["rubric_version"] in in_doubt} if alarm["state"] == "open" else alarm
+            for alarm in self._store.regressions()
+        ]
+
     def watching(self) -> Sequence[Watching]:
         """Every series of a watched monitor and rubric in its version in force, with its evidence."""
         tests = {(m.name, r.rubric): kinds_of_test(m, r) for m in self._watched() for r in m.rubrics}

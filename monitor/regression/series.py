@@ -184,6 +184,7 @@ class Series:
             "log_evidence": log_evidence,
             "promised": self.version_limit if kind == VERSION else self.promised,
             "dimension": None,
+            "instrument_trouble": False,
             "failing": failing[-SHOWN_FAILING:][::-1],
         }
         self.since_alarm = []

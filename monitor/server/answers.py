@@ -9,6 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from monitor.clock import rfc3339
+from monitor.estimation.judge_error import Corrected
 from monitor.model.run import Page, Run, StoredTrace
 from monitor.model.wire import invocation_json
 from monitor.passrates import PassRate
@@ -90,6 +91,7 @@ def pass_rate_json(rate: PassRate) -> Mapping[str, Any]:
         "rate": found.rate,
         "lower": found.lower,
         "upper": found.upper,
+        "corrected": corrected_json(rate.corrected),
         "interval": found.method.value if found.method else None,
         "worst": found.worst,
         "best": found.best,
@@ -99,6 +101,13 @@ def pass_rate_json(rate: PassRate) -> Mapping[str, Any]:
         "coverage": rate.coverage,
         "reliable": found.reliable,
     }
+
+
+def corrected_json(found: Corrected | None) -> Mapping[str, Any] | None:
+    """A rate corrected for the judge's errors; null where that is refused."""
+    if found is None:
+        return None
+    return {"rate": found.rate, "lower": found.interval[0], "upper": found.interval[1]}
 
 
 def regression_json(alarm: Status, trace_link: str | None) -> Mapping[str, Any]:

@@ -67,3 +67,7 @@ class ServerContext:
     """What the process has counted since its start, for the page of health: `monitor.overview.process_status`."""
     labels: Labels | None = None
     """People's labels. Blocks."""
+    backfills: Callable[[], Sequence[Status]] = tuple
+    """Backfills as JSON, newest first. Blocks."""
+    begin_backfill: Callable[[Mapping[str, Any]], Status] = dict
+    """Begins a backfill, or with `dry_run` says what it would come to; raises ValueError saying what would be right. Blocks."""

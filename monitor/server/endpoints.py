@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from monitor.model.run import EvaluationState
 from monitor.model.verdict import Outcome
 from monitor.server.access import Access
-from monitor.server.parameters import PAGE, Parameter, one_of, trace_id, word
+from monitor.server.parameters import PAGE, SINCE, Parameter, amount, flag, number, one_of, time_of, trace_id, word
 
 API = "/api/v1"
 
@@ -24,6 +24,7 @@ class Endpoint:
     parameters: tuple[Parameter, ...] = ()
     listing: bool = False
     later: bool = False
+    body: bool = False
 
 
 _MONITOR = word("monitor", "name of a monitor")
@@ -34,6 +35,17 @@ _VERDICT = one_of("verdict", "the verdict", [outcome.value for outcome in Outcom
 _STATE = one_of("state", "where the evaluation stands", [state.value for state in EvaluationState])
 _OUTCOME = one_of("outcome", "how the run ended", ("done", "failed", "missed"))
 _CONVERSATION = word("conversation_id", "a conversation whose content is erased")
+
+_BACKFILL = (
+    word("monitor", "whose rubrics and selection", required=True),
+    time_of("since", "invocations that ended from then on", required=True),
+    time_of("until", "and before then; now when left out"),
+    flag("dry_run", "begin nothing: say how many, tokens, cost, and how wide the interval gets"),
+    flag("errors", "judge failed evaluations again instead of drawing"),
+    amount("limit", "draw about so many invocations at most"),
+    amount("max_tokens", "stop when so many tokens are used"),
+    amount("max_usd", "stop when so much is spent", float),
+)
 
 ENDPOINTS = (
     Endpoint("GET", "/metrics", "metrics", "Metrics for Prometheus: OpenMetrics when asked for, else text.", Access.OPEN),
@@ -90,7 +102,27 @@ ENDPOINTS = (
         "POST", f"{API}/regressions/{{id}}/ack", "acknowledge",
         "Acknowledge a regression: its gauge goes to 0 and evidence is collected anew.", Access.CHANGE,
     ),
-    Endpoint("POST", f"{API}/labels", "labels", "Import people's labels.", Access.CHANGE, later=True),
-    Endpoint("POST", f"{API}/backfills", "backfills", "Score history.", Access.CHANGE, later=True),
+    Endpoint(
+        "POST", f"{API}/labels", "labels",
+        "Keep people's labels: {\"items\": [{draw_id, invocation_id, rubric, label, labeler, comment}]}, at most 1000.",
+        Access.CHANGE, body=True,
+    ),
+    Endpoint(
+        "POST", f"{API}/labels/draws", "label_draws",
+        "Draw judged invocations for people to label; the draw's probabilities are kept, the judge's verdict is hidden.",
+        Access.CHANGE, (
+            word("monitor", "name of a monitor", required=True), word("rubric", "name of a rubric", required=True),
+            number("size", "how many", 1000, 100), SINCE,
+        ), listing=True,
+    ),
+    Endpoint(
+        "GET", f"{API}/labels/report", "label_report",
+        "What labels say of judges: agreement, sensitivity and specificity, corrected pass rates.",
+        Access.CONTENT, (_MONITOR, _RUBRIC), listing=True,
+    ),
+    Endpoint(
+        "POST", f"{API}/backfills", "backfills", "Score history, or say what that would cost.", Access.CHANGE, _BACKFILL
+    ),
+    Endpoint("GET", f"{API}/backfills", "backfill_list", "Backfills and how far they are.", Access.FIGURES, listing=True),
     Endpoint("GET", f"{API}/openapi.json", "openapi", "What you are reading.", Access.FIGURES),
 )  # fmt: skip

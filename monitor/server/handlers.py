@@ -8,11 +8,13 @@ from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any
 
+from monitor.labels.labels import Labels
 from monitor.model.run import Page, Query
 from monitor.model.wire import invocation_json
 from monitor.server import answers
 from monitor.server.context import Phase, ServerContext, Status
 from monitor.server.endpoints import ENDPOINTS
+from monitor.server.labelling import drawn_json, reports_json, take_labels
 from monitor.server.openapi import document
 from monitor.server.parameters import read_trace_id
 from monitor.server.problems import BadParameter, Refused
@@ -29,6 +31,7 @@ class Asked:
     path: Mapping[str, str]
     query: Mapping[str, Any]
     headers: Mapping[str, str]
+    body: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,8 +69,15 @@ class Handlers:
             "reload": self._reload,
             "collectors": lambda _: self._told(context.collectors),
             "judges": lambda _: self._told(context.judges),
+            "backfill_list": self._reading(lambda _: json_answer(answers.whole(context.backfills()))),
+            "backfills": self._reading(self._begin_backfill),
             "regressions": self._reading(self._regressions),
             "acknowledge": self._reading(self._acknowledge),
+            "label_draws": self._reading(self._label_draws),
+            "labels": self._reading(lambda asked: json_answer(take_labels(self._labels(), asked.body))),
+            "label_report": self._reading(
+                lambda asked: json_answer(answers.whole(reports_json(self._labels(), asked.query)))
+            ),
             "openapi": self._openapi,
             "monitors": self._monitors,
             "invocations": self._reading(lambda asked: self._listed(asked, self._store.list_invocations)),
@@ -136,6 +146,20 @@ class Handlers:
         if found is None:
             raise Refused(HTTPStatus.NOT_FOUND, "no regression of that id stands; GET /api/v1/regressions lists them")
         return json_answer(answers.regression_json(found, self._context.trace_link()))
+
+    def _label_draws(self, asked: Asked) -> Answer:
+        return json_answer(answers.whole(drawn_json(self._labels(), asked.query, self._context.clock.now())))
+
+    def _labels(self) -> Labels:
+        if self._context.labels is None:
+            raise Refused(HTTPStatus.NOT_FOUND, "this process keeps no labels")
+        return self._context.labels
+
+    def _begin_backfill(self, asked: Asked) -> Answer:
+        try:
+            return json_answer(self._context.begin_backfill(asked.query))
+        except ValueError as error:
+            raise Refused(HTTPStatus.BAD_REQUEST, str(error)) from None
 
     # -- content
     def _listed(self, asked: Asked, read: Callable[[Query], Page]) -> Answer:

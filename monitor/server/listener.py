@@ -150,7 +150,9 @@ class ApiServer:
                 raise Refused(HTTPStatus.NOT_IMPLEMENTED, f"{endpoint.path} is promised for a later version")
             query = read_query(endpoint.parameters, list(request.query.items()), self._context.clock.now())
             asked_at = self._context.clock.monotonic()
-            answer = await self._handlers.table[endpoint.name](Asked(request.match_info, query, request.headers))
+            body = await request.read() if request.method == "POST" else b""
+            asked = Asked(request.match_info, query, request.headers, body)
+            answer = await self._handlers.table[endpoint.name](asked)
             if endpoint.name == "metrics":
                 self.scrapes.seen(request.remote, request.headers, asked_at)
             return web.Response(

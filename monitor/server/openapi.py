@@ -74,6 +74,8 @@ def _operation(endpoint: Endpoint) -> Mapping[str, Any]:
         "parameters": [*in_path, *in_query],
         "responses": _responses(endpoint),
     }
+    if endpoint.body:
+        found["requestBody"] = {"required": True, "content": {"application/json": {"schema": {"type": "object"}}}}
     if endpoint.access is not Access.OPEN:
         found["security"] = [{}, {"token": []}]
     return found

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from monitor.clock import from_rfc3339
@@ -69,9 +69,20 @@ def _limit(value: str) -> int:
     return int(value)
 
 
-def word(name: str, text: str) -> Parameter:
+def word(name: str, text: str, required: bool = False) -> Parameter:
     """Any text that is not empty."""
-    return Parameter(name, text, _word, {"type": "string", "minLength": 1})
+    return Parameter(name, text, _word, {"type": "string", "minLength": 1}, required)
+
+
+def number(name: str, text: str, most: int, default: int) -> Parameter:
+    """A whole number from 1."""
+
+    def read(value: str, _now: float) -> int:
+        if not (value.isascii() and value.isdigit()) or not 1 <= int(value[:9]) <= most:
+            raise ValueError(f"should be a whole number from 1 to {most}")
+        return int(value)
+
+    return Parameter(name, text, read, {"type": "integer", "minimum": 1, "maximum": most, "default": default})
 
 
 def one_of(name: str, text: str, choices: Sequence[str]) -> Parameter:
@@ -83,6 +94,35 @@ def trace_id(required: bool = False) -> Parameter:
     """A trace id; upper case is taken too."""
     schema = {"type": "string", "pattern": "^[0-9a-fA-F]{32}$"}
     return Parameter("trace_id", "32 hex digits", lambda value, _: read_trace_id(value), schema, required)
+
+
+def flag(name: str, text: str) -> Parameter:
+    """`true` or `false`."""
+    choices = ("true", "false")
+    schema = {"type": "boolean"}
+    return Parameter(name, text, lambda value, _: _choice(value, choices) == "true", schema)
+
+
+def _amount(value: str, kind: type[int] | type[float]) -> float:
+    try:
+        found = kind(value)
+    except ValueError:
+        raise ValueError("should be a number above 0") from None
+    if not 0 < found < 1e15:
+        raise ValueError("should be a number above 0")
+    return found
+
+
+def amount(name: str, text: str, kind: type[int] | type[float] = int) -> Parameter:
+    """A number above 0, whole or not."""
+    schema = {"type": "integer" if kind is int else "number", "exclusiveMinimum": 0}
+    return Parameter(name, text, lambda value, _: _amount(value, kind), schema)
+
+
+def time_of(name: str, text: str, *, required: bool = False) -> Parameter:
+    """A time, RFC 3339 or a duration before now."""
+    found = _time(name, text)
+    return replace(found, required=required)
 
 
 def _time(name: str, text: str) -> Parameter:

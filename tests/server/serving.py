@@ -14,6 +14,7 @@ from aiohttp import ClientSession, TCPConnector
 from monitor.clock import ManualClock
 from monitor.exporters.lease import ExportLease
 from monitor.exporters.prometheus import Exposition, Sources, StoreCollector, new_registry
+from monitor.labels.labels import Labels
 from monitor.model.watched import WatchedMonitor, WatchedRubric
 from monitor.passrates import PassRates
 from monitor.regression.detection import Detection
@@ -76,7 +77,8 @@ def context_of(store: SqliteStore, program: Program, clock: ManualClock, **setti
     watched = (
         WatchedMonitor("m", (WatchedRubric(BOOKING.rubric, BOOKING.version, "weighted", "default", None, 0.9),)),
     )
-    passrates = PassRates(store, clock, lambda: watched)
+    labels = Labels(store, clock, lambda: watched)
+    passrates = PassRates(store, clock, lambda: watched, correct=labels.correct)
     registry = new_registry()
     lease = ExportLease(store, clock, "test")
     sources = Sources(store, passrates, lambda: watched, lease, clock)
@@ -97,6 +99,7 @@ def context_of(store: SqliteStore, program: Program, clock: ManualClock, **setti
         monitors=lambda: [{"name": "m", "state": "active", "next_run": None}],
         reload=reload,
         trace_link=lambda: program.trace_link,
+        labels=labels,
         regressions=store.regressions,
         acknowledge=Detection(store, clock, lambda: watched).acknowledge,
     )

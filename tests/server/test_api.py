@@ -200,11 +200,13 @@ async def test_a_regression_is_listed_and_acknowledged(served: Served) -> None:
     assert [one["state"] for one in await served.items("/api/v1/regressions")] == ["acknowledged"]
 
 
-@pytest.mark.parametrize("path", ["/api/v1/labels", "/api/v1/backfills"])
-async def test_what_is_promised_for_later(served: Served, path: str) -> None:
-    """What is promised answers 501 and says so, instead of looking like a wrong path."""
-    status, found = await served.send("POST", path)
-    assert (status, "later version" in found["detail"]) == (501, True)
+async def test_a_backfill_names_what_it_wants(served: Served) -> None:
+    """Begun by query parameters; one that is missing or wrong is a 400 that names it. What is under way is listed."""
+    status, found = await served.send("POST", "/api/v1/backfills?since=1d")
+    assert (status, found["parameter"]) == (400, "monitor")
+    status, found = await served.send("POST", "/api/v1/backfills?monitor=m&since=1d&limit=0")
+    assert (status, found["parameter"]) == (400, "limit")
+    assert await served.items("/api/v1/backfills") == []
 
 
 @pytest.mark.parametrize(

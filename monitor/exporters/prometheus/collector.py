@@ -14,6 +14,7 @@ from monitor.clock import Clock
 from monitor.exporters.lease import ExportLease
 from monitor.exporters.prometheus.families import DEFINITIONS, Family
 from monitor.exporters.prometheus.figures import (
+    agreement_family,
     configured_families,
     info,
     last_success_family,
@@ -24,6 +25,7 @@ from monitor.exporters.prometheus.figures import (
 from monitor.exporters.prometheus.page import StoredMetric
 from monitor.exporters.prometheus.regressions import regression_families
 from monitor.exporters.prometheus.tallied import TalliedFamilies
+from monitor.labels.instrument import AgreementKey
 from monitor.model.watched import WatchedMonitor
 from monitor.passrates import PassRates
 from monitor.regression.detection import Detection
@@ -46,6 +48,7 @@ class Sources:
     lease: ExportLease
     clock: Clock
     detection: Detection | None = None
+    agreement: Callable[[], Mapping[AgreementKey, float]] = dict
 
 
 class StoreCollector:
@@ -106,6 +109,7 @@ class StoreCollector:
             last_success_family(watched, tallies),
             *configured_families(watched),
             *self._regressions(now),
+            agreement_family(self._sources.agreement()),
         ]
 
     def _regressions(self, now: float) -> list[Family]:

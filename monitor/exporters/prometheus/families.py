@@ -69,6 +69,7 @@ PASS_RATE_METRICS = (
     "pass_rate_ratio",
     "pass_rate_lower_ratio",
     "pass_rate_upper_ratio",
+    "pass_rate_corrected_ratio",
     "pass_rate_worst_ratio",
     "pass_rate_best_ratio",
     "coverage_ratio",
@@ -91,6 +92,9 @@ DEFINITIONS: Mapping[str, Definition] = MappingProxyType(
         "pass_rate_ratio": Definition("gauge", "Estimated pass rate of the invocations that ended in the window."),
         "pass_rate_lower_ratio": Definition("gauge", "Lower bound of the pass rate, 95 % two-sided."),
         "pass_rate_upper_ratio": Definition("gauge", "Upper bound of the pass rate, 95 % two-sided."),
+        "pass_rate_corrected_ratio": Definition(
+            "gauge", "Pass rate corrected for the judge's errors, by people's labels."
+        ),
         "pass_rate_worst_ratio": Definition("gauge", "Pass rate if all unscored invocations had failed."),
         "pass_rate_best_ratio": Definition("gauge", "Pass rate if all unscored invocations had passed."),
         "coverage_ratio": Definition("gauge", "Judged share of the eligible invocations of the window."),
@@ -103,6 +107,9 @@ DEFINITIONS: Mapping[str, Definition] = MappingProxyType(
         "regression_log_threshold": Definition("gauge", "The log evidence that an alarm takes."),
         "regression_started_timestamp_seconds": Definition(
             "gauge", "When the regression that stands has most likely begun."
+        ),
+        "judge_agreement_ratio": Definition(
+            "gauge", "Share of verdicts that agree with golden cases, the judge itself, or people."
         ),
         "objective_ratio": Definition("gauge", "The pass rate that a rubric is meant to reach."),
         "evaluations_pending": Definition("gauge", "Drawn evaluations without a result yet."),

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from monitor.exporters.prometheus.families import PASS_RATE_LABELS, PASS_RATE_METRICS, Family, Line, Row
 from monitor.exporters.prometheus.folding import Folding
 from monitor.exporters.prometheus.labels import clean, usable_name
+from monitor.labels.instrument import AgreementKey
 from monitor.model.run import PendingCount, Tally
 from monitor.model.tallies import TallyName
 from monitor.model.watched import WatchedMonitor
@@ -40,6 +41,7 @@ def _values(rate: PassRate) -> tuple[float | None, ...]:
         found.rate,
         found.lower,
         found.upper,
+        rate.corrected.rate if rate.corrected else None,
         found.worst,
         found.best,
         rate.coverage,
@@ -110,6 +112,14 @@ def info(name: str, names: tuple[str, ...], keys: Iterable[tuple[str, ...]]) -> 
 
 def _gauges(name: str, names: tuple[str, ...], values: Mapping[tuple[str, ...], float]) -> Family:
     return Family(name, names, tuple(Row(key, (value,)) for key, value in values.items()))
+
+
+def agreement_family(ratios: Mapping[AgreementKey, float]) -> Family:
+    """How judges agree, against golden cases, themselves, and people."""
+    values: dict[tuple[str, ...], float] = {}
+    for key, ratio in ratios.items():
+        values[clean(key.rubric), clean(key.judge), key.against.value] = ratio
+    return _gauges("judge_agreement_ratio", ("rubric", "judge", "against"), values)
 
 
 def single(name: str, value: float) -> Family:
