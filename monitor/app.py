@@ -12,6 +12,7 @@ from pathlib import Path
 
 from collectors.catalogue import build_collector
 from collectors.collector import Collector, CollectorFailed
+from monitor.backfill import Backfills
 from monitor.clock import Clock, SystemClock
 from monitor.configuration import Configuration, load_configuration
 from monitor.exporters.lease import ExportLease
@@ -159,6 +160,12 @@ class App:
                 JudgeChecks(store, lambda: self.judges.current, clock, self._check_plans),
             )
         )
+        self.backfills = Backfills(
+            store,
+            clock,
+            lambda: self.configuration.scheduled(),  # noqa: PLW0108 - a reload replaces the configuration
+            lambda: self.judges.current,
+        )
         self.reloader = Reloader(self._reread, self.apply, self.telemetry, clock, self.configuration)
         self.server = ApiServer(self._context())
 
@@ -175,6 +182,8 @@ class App:
             monitors=self._monitor_statuses,
             reload=self.reloader.reload,
             trace_link=lambda: self.configuration.settings.links.trace,
+            backfills=self.backfills.all,
+            begin_backfill=self.backfills.answer,
             labels=self.labels,
             regressions=self.detection.alarms,
             acknowledge=self.detection.acknowledge,
@@ -198,6 +207,7 @@ class App:
         await self.workers.start()
         await self.scheduler.start()
         self.upkeep.start()
+        self.backfills.start()
         self.reloader.start()
 
     # -- in force ----------------------------------------------------------------------------------------------------
@@ -266,6 +276,7 @@ class App:
             for collector in self.collectors:
                 await self._quietly(collector.drain)
             await self._quietly(self.reloader.stop)
+            await self._quietly(self.backfills.stop)
             await self._quietly(self.scheduler.stop)
             await self._quietly(partial(self.workers.stop, DRAIN_SECONDS))
             await self._quietly(self.upkeep.stop)

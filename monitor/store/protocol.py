@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
+from monitor.model.backfill import BackfillPage, BackfillUse, Position
 from monitor.model.browsing import AnswerQuery, CriteriaCount, DialectCount
 from monitor.model.evidence import CriterionScores, LoggedVerdict, RegressionState, SeriesKey
 from monitor.model.invocation import Invocation
@@ -116,6 +117,45 @@ class Store(Protocol):
         """Drop what waits for monitors that are not among the active ones, so that content is not kept for them. Returns how many
         considerations were dropped. Their pending evaluations stay and are judged.
         """
+        ...
+
+    # -- backfills -----------------------------------------------------------------------------------------------------
+    def backfill_look(
+        self,
+        request: RunRequest,
+        span: tuple[float, float],
+        after: Position | None,
+        limit: int,
+        decide: Callable[[Sequence[Candidate]], RunPlan],
+    ) -> BackfillPage:
+        """What `backfill_step` would do, without doing it."""
+        ...  # fmt: skip
+
+    def backfill_step(
+        self,
+        request: RunRequest,
+        span: tuple[float, float],
+        after: Position | None,
+        limit: int,
+        decide: Callable[[Sequence[Candidate]], RunPlan],
+    ) -> BackfillPage:
+        """The next `limit` invocations that ended in [since, until), after a position, in one transaction. Those that the monitor has not
+        considered, or whose tick was missed, are drawn from by `decide`; those that an earlier run drew get evaluations for the rubric
+        versions that they lack, with the draw and probability that they had. What waits for a run is left to it. Evaluations get
+        `request.tick`, which lies behind every tick of a schedule.
+        """
+        ...  # fmt: skip
+
+    def backfill_errors(self, request: RunRequest, span: tuple[float, float], *, count_only: bool = False) -> int:
+        """Let failed evaluations of invocations that ended in [since, until) be judged once more (or only count them); how many."""
+        ...
+
+    def backfill_use(self, monitor: str, tick: float, rows: tuple[int, int]) -> BackfillUse:
+        """What the evaluations of that monitor and tick among those rows came to; while any is pending only how many are."""
+        ...
+
+    def mean_use(self, rubric_version: str) -> tuple[float, float | None] | None:
+        """(tokens, USD) of one judged verdict of a rubric version on average, lately; None without any, USD None without prices."""
         ...
 
     # -- evaluations ---------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from monitor.model.backfill import BackfillPage, BackfillUse, Position
 from monitor.model.browsing import AnswerQuery, CriteriaCount, DialectCount
 from monitor.model.evidence import CriterionScores, LoggedVerdict, RegressionState, SeriesKey
 from monitor.model.invocation import Invocation
@@ -31,6 +32,7 @@ from monitor.model.totals import WindowFigures
 from monitor.model.verdict import Verdict
 from monitor.store.protocol import Recompute
 from monitor.store.sqlite import (
+    backfilling,
     browsing,
     budget_cut,
     erasure,
@@ -121,6 +123,39 @@ class SqliteStore:
     def retire_monitors(self, active: Collection[str]) -> int:
         """Drop what waits for monitors that are not among the active ones."""
         return self._writer.call(lambda c: waiting.retire(c, active))
+
+    # -- backfills
+    def backfill_look(
+        self, request: RunRequest, span: tuple[float, float], after: Position | None, limit: int,
+        decide: Callable[[Sequence[Candidate]], RunPlan],
+    ) -> BackfillPage:  # fmt: skip
+        """What `backfill_step` would do."""
+        with self._reads.snapshot() as connection:
+            return backfilling.look(connection, request, span, after, limit, decide)
+
+    def backfill_step(
+        self, request: RunRequest, span: tuple[float, float], after: Position | None, limit: int,
+        decide: Callable[[Sequence[Candidate]], RunPlan],
+    ) -> BackfillPage:  # fmt: skip
+        """One step of a backfill."""
+        return self._writer.call(lambda c: backfilling.step(c, request, span, after, limit, decide))
+
+    def backfill_errors(self, request: RunRequest, span: tuple[float, float], *, count_only: bool = False) -> int:
+        """Let failed evaluations be judged once more, or count them."""
+        if count_only:
+            with self._reads.snapshot() as connection:
+                return backfilling.failed(connection, request.monitor, span)
+        return self._writer.call(lambda c: backfilling.again(c, request, span))
+
+    def backfill_use(self, monitor: str, tick: float, rows: tuple[int, int]) -> BackfillUse:
+        """What evaluations of a backfill came to."""
+        with self._reads.snapshot() as connection:
+            return backfilling.use(connection, monitor, tick, rows)
+
+    def mean_use(self, rubric_version: str) -> tuple[float, float | None] | None:
+        """Tokens and USD of one verdict on average."""
+        with self._reads.snapshot() as connection:
+            return backfilling.mean_tokens(connection, rubric_version)
 
     # -- evaluations
     def claim_evaluations(

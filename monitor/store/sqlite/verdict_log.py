@@ -7,6 +7,7 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from monitor.model.backfill import BACKFILL_TICK
 from monitor.model.evidence import CriterionScores, LoggedVerdict, RegressionState, SeriesKey
 from monitor.store.sqlite.small_tables import read_state, write_state
 from monitor.store.sqlite.values import compact
@@ -16,10 +17,12 @@ _LOGGED = ("pass", "fail")
 
 
 def log_first(connection: sqlite3.Connection, evaluation: int, verdict: str) -> None:
-    """Put a first verdict at the end of the log; one that says neither pass nor fail is no evidence."""
+    """Put a first verdict at the end of the log; one that says neither pass nor fail is no evidence, nor is history that was backfilled."""
     if verdict in _LOGGED:
         connection.execute(
-            "INSERT OR IGNORE INTO verdict_log (evaluation, verdict) VALUES (?, ?)", (evaluation, verdict)
+            """INSERT OR IGNORE INTO verdict_log (evaluation, verdict)
+               SELECT n, ? FROM evaluations WHERE n = ? AND tick < ?""",
+            (verdict, evaluation, BACKFILL_TICK),
         )
 
 

@@ -1,0 +1,301 @@
+"""Backfills at work: history is drawn a little at a time, and judged behind everything that is live.
+
+A backfill has a budget of its own. It never takes the last half of a judge's day from what is live, and leaves no more pending than one step.
+All it needs to go on after a restart is kept in the store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+from monitor.clock import Clock, rfc3339
+from monitor.estimation.intervals import wilson_interval
+from monitor.judging.judge import Judge
+from monitor.model.backfill import Backfill, BackfillStatus, Position
+from monitor.model.run import Candidate, RunPlan, RunRequest
+from monitor.sampling import SamplingRule, draw, sampling_rule
+from monitor.scheduling.runner import ScheduledMonitor
+from monitor.store.protocol import Store
+
+LOG = logging.getLogger(__name__)
+
+STEP_SECONDS = 1.0
+LOOKED_AT_ONCE = 500
+KEPT_FOR_LIVE = 0.5
+"""Share of a judge's daily budget that backfills leave alone."""
+REMEMBERED = 100
+_KEY = "backfills"
+_ALL_ROWS = (0, 2**62)
+_USUAL_RATE = 0.9
+
+
+class BackfillRefused(ValueError):
+    """A backfill that cannot be; the message says what would be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillAsked:
+    """What a backfill is asked to do: score what ended in [since, until), or with `errors` only evaluations that failed.
+
+    At most about `limit` invocations are drawn; `max_tokens` and `max_usd` are its own budget.
+    """
+
+    monitor: str
+    since: float
+    until: float
+    errors: bool = False
+    limit: int | None = None
+    max_tokens: int | None = None
+    max_usd: float | None = None
+
+
+class Backfills:
+    """All backfills of the store, worked off one after the other. `start` and `stop` once each, on the event loop; the rest blocks."""
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        monitors: Callable[[], Mapping[str, ScheduledMonitor]],
+        judges: Callable[[], Mapping[str, Judge]],
+    ) -> None:
+        self._store, self._clock, self._monitors, self._judges = store, clock, monitors, judges
+        self._task: asyncio.Task[None] | None = None
+
+    # -- asking ------------------------------------------------------------------------------------------------------
+    def preview(self, asked: BackfillAsked) -> dict[str, Any]:
+        """How many invocations and evaluations a backfill would make, what they would cost, and how wide the interval of the pass rate
+        would be. Raises BackfillRefused.
+        """
+        monitor = self._monitor(asked)
+        counted = self._count(asked, monitor)
+        evaluations = counted["evaluations"]
+        tokens, usd = self._cost(monitor, evaluations)
+        low, high = wilson_interval(_USUAL_RATE, float(counted["drawn"]))
+        return {
+            **counted,
+            "tokens": tokens,
+            "usd": usd,
+            "interval_width": round(high - low, 4) if counted["drawn"] else None,
+            "interval_at": _USUAL_RATE,
+        }
+
+    def answer(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Begin a backfill, or with `dry_run` preview it, by the parameters of the API. Raises BackfillRefused."""
+        given = {"until": self._clock.now(), **values}
+        dry_run = given.pop("dry_run", False)
+        asked = BackfillAsked(**given)
+        return self.preview(asked) if dry_run else shown(self.begin(asked))
+
+    def begin(self, asked: BackfillAsked) -> Backfill:
+        """Take a backfill up. Raises BackfillRefused."""
+        monitor = self._monitor(asked)
+        counted = self._count(asked, monitor)
+        known = self._load()
+        number = max((one.number for one in known), default=0) + 1
+        rule = _rule(monitor)
+        found = Backfill(
+            id=f"backfill-{number}",
+            number=number,
+            monitor=asked.monitor,
+            since=asked.since,
+            until=asked.until,
+            created_at=self._clock.now(),
+            rate=_limited(rule.rate, counted["matched"], asked.limit),
+            errors=asked.errors,
+            max_tokens=asked.max_tokens,
+            max_usd=asked.max_usd,
+            expected=counted["evaluations"],
+        )
+        self._save([*known, found][-REMEMBERED:])
+        return found
+
+    def all(self) -> list[dict[str, Any]]:
+        """All that are remembered, newest first, for people."""
+        return [shown(one) for one in reversed(self._load())]
+
+    def _monitor(self, asked: BackfillAsked) -> ScheduledMonitor:
+        monitor = self._monitors().get(asked.monitor)
+        if monitor is None:
+            raise BackfillRefused(
+                f"no monitor is called {asked.monitor!r}; they are {', '.join(sorted(self._monitors()))}"
+            )
+        if not monitor.rubrics:
+            raise BackfillRefused(f"monitor {asked.monitor}: its rubrics wait for a judge: configure `judges`")
+        if asked.until <= asked.since:
+            raise BackfillRefused("`until` is not later than `since`")
+        return monitor
+
+    def _count(self, asked: BackfillAsked, monitor: ScheduledMonitor) -> dict[str, Any]:
+        span = (asked.since, asked.until)
+        request = self._request(asked.monitor, monitor, 0.0)
+        if asked.errors:
+            count = self._store.backfill_errors(request, span, count_only=True)
+            return {"looked_at": count, "matched": count, "drawn": count, "evaluations": count, "without_content": 0}
+        totals = {"looked_at": 0, "matched": 0, "drawn": 0, "evaluations": 0, "without_content": 0}
+        rule = _rule(monitor)
+        position: Position | None = None
+        while True:
+            page = self._store.backfill_look(request, span, position, LOOKED_AT_ONCE, _decide(rule))
+            totals["looked_at"] += page.looked_at
+            totals["matched"] += page.fresh
+            totals["drawn"] += page.drawn
+            totals["evaluations"] += page.evaluations
+            totals["without_content"] += page.without_content
+            position = page.position
+            if position is None:
+                break
+        share = _limited(rule.rate, totals["matched"], asked.limit) / rule.rate
+        return {**totals, "drawn": round(totals["drawn"] * share), "evaluations": round(totals["evaluations"] * share)}
+
+    def _cost(self, monitor: ScheduledMonitor, evaluations: int) -> tuple[int | None, float | None]:
+        """Tokens and USD by what the rubrics' verdicts consumed lately; None where nothing is known."""
+        each = evaluations / len(monitor.rubrics)
+        tokens, usd = 0.0, 0.0
+        tokens_known = usd_known = True
+        for rubric in monitor.rubrics:
+            if rubric.judge is None:
+                continue
+            mean = self._store.mean_use(rubric.version)
+            tokens_known = tokens_known and mean is not None
+            usd_known = usd_known and mean is not None and mean[1] is not None
+            if mean is not None:
+                tokens += mean[0] * each
+                usd += (mean[1] or 0.0) * each
+        return (math.ceil(tokens) if tokens_known else None), (round(usd, 4) if usd_known else None)
+
+    # -- working -----------------------------------------------------------------------------------------------------
+    def start(self) -> None:
+        """Begin to work off what is there."""
+        self._task = asyncio.create_task(self._run(), name="backfills")
+
+    async def stop(self) -> None:
+        """End; a step under way ends first. May be called twice."""
+        task, self._task = self._task, None
+        if task is not None:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    async def _run(self) -> None:
+        said = ""
+        while True:
+            try:
+                await asyncio.to_thread(self.step)
+                said = ""
+            except Exception as error:
+                if type(error).__name__ != said:
+                    LOG.error("backfills: a step failed: %s", type(error).__name__, exc_info=True)
+                said = type(error).__name__
+            await self._clock.sleep(STEP_SECONDS)
+
+    def step(self) -> bool:
+        """Take the oldest running backfill one step further; whether there was one."""
+        known = self._load()
+        for place, one in enumerate(known):
+            if one.status is BackfillStatus.RUNNING:
+                changed = self._advanced(one)
+                if changed != one:
+                    known[place] = changed
+                    self._save(known)
+                return True
+        return False
+
+    def _advanced(self, one: Backfill) -> Backfill:
+        if one.batch is not None:
+            use = self._store.backfill_use(one.monitor, one.tick, one.batch)
+            if use.pending:
+                return one
+            one = one.used(use)
+        if one.ended:
+            return replace(one, status=BackfillStatus.DONE, message="")
+        spent = _spent(one)
+        if spent is not None:
+            return replace(
+                one, status=BackfillStatus.OVER_BUDGET, message=f"{spent} is used up; what is left was not drawn"
+            )
+        monitor = self._monitors().get(one.monitor)
+        if monitor is None or not monitor.rubrics:
+            return replace(one, status=BackfillStatus.FAILED, message="the monitor is not configured any more")
+        waits = self._waits_for(monitor)
+        if waits is not None:
+            return replace(one, message=waits)
+        return self._next(replace(one, message=""), monitor)
+
+    def _next(self, one: Backfill, monitor: ScheduledMonitor) -> Backfill:
+        request = self._request(one.monitor, monitor, one.tick)
+        span = (one.since, one.until)
+        if one.errors:
+            count = self._store.backfill_errors(request, span)
+            return replace(one, looked_at=count, drawn=count, evaluations=count, ended=True, batch=_ALL_ROWS)
+        rule = replace(_rule(monitor), rate=one.rate)
+        page = self._store.backfill_step(request, span, one.position, _page(monitor), _decide(rule))
+        return one.plus(page)
+
+    def _waits_for(self, monitor: ScheduledMonitor) -> str | None:
+        """Why nothing is drawn now: what is left of a judge's day is for what is live."""
+        now = self._clock.now()
+        judges = self._judges()
+        for name in {rubric.judge for rubric in monitor.rubrics if rubric.judge is not None}:
+            judge = judges.get(name)
+            left = judge.budget.remaining_ratio(now) if judge is not None else None
+            if left is not None and left < KEPT_FOR_LIVE:
+                return (
+                    f"waits: {left:.0%} of judge {name}'s day is left, and {KEPT_FOR_LIVE:.0%} is kept for what is live"
+                )
+        return None
+
+    def _request(self, name: str, monitor: ScheduledMonitor, tick: float) -> RunRequest:
+        return RunRequest(name, tick, settled_before=math.inf, rubrics=monitor.rubrics, started_at=self._clock.now())
+
+    # -- kept in the store ---------------------------------------------------------------------------------------------
+    def _load(self) -> list[Backfill]:
+        return [Backfill.from_json(saved) for saved in self._store.state(_KEY) or ()]
+
+    def _save(self, known: Sequence[Backfill]) -> None:
+        self._store.set_state(_KEY, [one.as_json() for one in known])
+
+
+def shown(one: Backfill) -> dict[str, Any]:
+    """A backfill as the API shows it."""
+    return {
+        "id": one.id, "monitor": one.monitor, "since": rfc3339(one.since), "until": rfc3339(one.until),
+        "created_at": rfc3339(one.created_at), "errors": one.errors, "status": one.status.value,
+        "message": one.message or None, "rate": one.rate, "expected": one.expected, "looked_at": one.looked_at,
+        "drawn": one.drawn, "evaluations": one.evaluations, "judged": one.judged, "failed": one.failed,
+        "without_content": one.without_content, "tokens": one.tokens, "usd": round(one.usd, 6),
+        "max_tokens": one.max_tokens, "max_usd": one.max_usd,
+    }  # fmt: skip
+
+
+def _rule(monitor: ScheduledMonitor) -> SamplingRule:
+    """The monitor's own draw without its cap, which is for what is live."""
+    return replace(sampling_rule(monitor.settings, needs_judge=monitor.needs_judge), max_per_hour=None)
+
+
+def _decide(rule: SamplingRule) -> Callable[[Sequence[Candidate]], RunPlan]:
+    return lambda candidates: draw(candidates, rule)
+
+
+def _limited(rate: float, matched: int, limit: int | None) -> float:
+    """The rate that draws about `limit` of those that match: fixed beforehand, so that each probability is known."""
+    return rate if limit is None or matched == 0 else min(rate, limit / matched)
+
+
+def _page(monitor: ScheduledMonitor) -> int:
+    """Fewer at once where a judge is asked: what is pending is spent even when the budget ends."""
+    return 50 if monitor.needs_judge else LOOKED_AT_ONCE
+
+
+def _spent(one: Backfill) -> str | None:
+    if one.max_tokens is not None and one.tokens >= one.max_tokens:
+        return "max_tokens"
+    if one.max_usd is not None and one.usd >= one.max_usd:
+        return "max_usd"
+    return None

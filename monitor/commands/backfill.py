@@ -1,0 +1,106 @@
+"""`rubricd backfill --monitor NAME --since T --until T`: score history on a running daemon."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from typing import Any
+
+from monitor.commands.client import Server, add_server_arguments
+from monitor.commands.exits import CommandFailed, Exit, not_done
+from monitor.commands.printing import json_lines, note, say
+
+ASK_SECONDS = 1.0
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Monitor, times, budget, and the server."""
+    parser.epilog = "example: rubricd backfill --monitor booking-quality --since 7d --until 1d --dry-run"
+    parser.add_argument("--monitor", metavar="NAME", required=True, help="whose rubrics and selection")
+    parser.add_argument(
+        "--since",
+        metavar="T",
+        required=True,
+        help="invocations that ended from then on: RFC 3339, or a duration before now",
+    )
+    parser.add_argument("--until", metavar="T", help="and before then (default: now)")
+    parser.add_argument(
+        "--dry-run", action="store_true", help="only say how many, what they cost, and how wide the interval gets"
+    )
+    parser.add_argument("--errors", action="store_true", help="judge failed evaluations again instead of drawing")
+    parser.add_argument("--limit", metavar="N", type=int, help="draw about so many invocations at most")
+    parser.add_argument("--max-tokens", metavar="N", type=int, help="stop when so many tokens are used")
+    parser.add_argument("--max-usd", metavar="USD", type=float, help="stop when so much is spent")
+    parser.add_argument("--no-wait", action="store_true", help="begin it and return; the daemon goes on by itself")
+    parser.add_argument("--json", action="store_true", help="the result as one JSON line")
+    add_server_arguments(parser)
+
+
+def command(arguments: argparse.Namespace) -> int:
+    """Begin a backfill and follow it; the daemon finishes it whether anyone follows or not."""
+    server = Server(arguments.server, arguments.token_file)
+    answer = server.request("POST", "/api/v1/backfills", **_parameters(arguments))
+    if answer is None:
+        raise CommandFailed(Exit.NOT_DONE, "the daemon has no backfills: it is an older version")
+    if arguments.dry_run:
+        json_lines([answer]) if arguments.json else _print_preview(answer)
+        return Exit.DONE
+    if arguments.no_wait:
+        json_lines([answer]) if arguments.json else say(
+            f"{answer['id']} has begun: about {answer['expected']} evaluations"
+        )
+        return Exit.DONE
+    return _follow(server, answer, as_json=arguments.json)
+
+
+def _parameters(arguments: argparse.Namespace) -> dict[str, str | int | None]:
+    return {
+        "monitor": arguments.monitor,
+        "since": arguments.since,
+        "until": arguments.until,
+        "dry_run": "true" if arguments.dry_run else None,
+        "errors": "true" if arguments.errors else None,
+        "limit": arguments.limit,
+        "max_tokens": arguments.max_tokens,
+        "max_usd": None if arguments.max_usd is None else str(arguments.max_usd),
+    }
+
+
+def _follow(server: Server, begun: dict[str, Any], *, as_json: bool) -> int:
+    said = ""
+    while True:
+        found = next((one for one in server.items("/api/v1/backfills") if one["id"] == begun["id"]), None)
+        if found is None:
+            raise not_done(f"{begun['id']}: the daemon does not know it any more")
+        line = _progress(found)
+        if line != said:
+            note(line)
+            said = line
+        if found["status"] != "running":
+            break
+        time.sleep(ASK_SECONDS)
+    if as_json:
+        json_lines([found])
+    else:
+        say(
+            f"{found['id']}: {found['status']}: {found['judged']} judged, {found['failed']} failed, {found['tokens']} tokens"
+        )
+    return Exit.DONE if found["status"] == "done" else Exit.NOT_DONE
+
+
+def _progress(found: dict[str, Any]) -> str:
+    line = f"{found['id']}: {found['judged'] + found['failed']} of about {max(found['expected'], found['evaluations'])} evaluations"
+    return f"{line}; {found['message']}" if found["message"] else line
+
+
+def _print_preview(answer: dict[str, Any]) -> None:
+    say(f"{answer['looked_at']} invocations ended then, {answer['matched']} match and were not considered yet")
+    if answer["without_content"]:
+        say(f"{answer['without_content']} of them cannot be judged any more: their content was erased")
+    tokens = "tokens not known yet" if answer["tokens"] is None else f"about {answer['tokens']:,} tokens"
+    usd = "cost not known" if answer["usd"] is None else f"about {answer['usd']:,.2f} USD"
+    say(f"{answer['drawn']} would be drawn, {answer['evaluations']} evaluations: {tokens}, {usd}")
+    if answer["interval_width"] is not None:
+        say(
+            f"the 95 % interval of the pass rate would be about {answer['interval_width']:.1%} wide at a rate of {answer['interval_at']:.0%}"
+        )
