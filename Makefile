@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+JOBS ?= 3
 STAMP := $(VENV)/.installed
 
 .PHONY: demo test lint format lock bench torture build clean
@@ -17,7 +18,7 @@ demo: $(STAMP)
 	$(BIN)/rubricd demo
 
 test: $(STAMP)
-	$(BIN)/python -m pytest --cov --cov-report=term $(PYTEST)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --cov --cov-report=term $(PYTEST)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
