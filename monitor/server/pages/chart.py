@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from monitor.estimation.passrate import Estimate
 from monitor.server.pages.history import Change, Line, Step
 
-WIDTH, HEIGHT = 920, 212
-LEFT, RIGHT, TOP, BOTTOM = 44, 12, 26, 24
+WIDTH, HEIGHT = 600, 196
+LEFT, RIGHT, TOP, BOTTOM = 46, 8, 26, 24
 _LABEL_WIDTH = 74
 
 Scale = Callable[[float], float]
@@ -69,8 +69,8 @@ class Plot:
 
 
 def plot(line: Line, objective: float | None) -> Plot:
-    """The plot of one line. The scale begins at a multiple of 10 % below the lowest rate and the objective."""
-    floor = _floor(line, objective)
+    """The plot of one line. Rates are never cut off; bands may be."""
+    floor, step = _scale(line, objective)
     start, end = line.steps[0].start, line.steps[-1].end
 
     def x(at: float) -> float:
@@ -86,25 +86,26 @@ def plot(line: Line, objective: float | None) -> Plot:
         points,
         bands=tuple(_band(stretch, y) for stretch in stretches),
         lines=tuple(_path([(point.x, point.y) for point in stretch]) for stretch in stretches if len(stretch) > 1),
-        rows=tuple(Tick(y(share), f"{share * 100:.0f} %") for share in _shares(floor)),
+        rows=tuple(Tick(y(share), f"{share * 100:.0f} %") for share in _shares(floor, step)),
         columns=tuple(_columns(start, end, x)),
         changes=tuple(_marked(line.changes, x)),
         objective=None if objective is None else y(objective),
     )
 
 
-def _floor(line: Line, objective: float | None) -> float:
+_SCALES = ((0.9, 0.02), (0.8, 0.05), (0.6, 0.1), (0.5, 0.1), (0.2, 0.2), (0.0, 0.2))
+"""Where a scale may begin, and the distance of its lines."""
+
+
+def _scale(line: Line, objective: float | None) -> tuple[float, float]:
+    """The scale that begins highest and still shows every rate and the objective, with some air below."""
     rates = [step.estimate.rate for step in line.steps if step.estimate and step.estimate.rate is not None]
     lowest = min([*rates, objective if objective is not None else 1.0])
-    return max(0.0, min(0.9, int(lowest * 10 - 1e-9) / 10 - 0.1))
+    return next((scale for scale in _SCALES if scale[0] <= lowest - 0.02), _SCALES[-1])
 
 
-def _shares(floor: float) -> Sequence[float]:
-    tenths = round((1 - floor) * 10)
-    step = 1 if tenths <= 4 else 2 if tenths % 2 == 0 else 3 if tenths % 3 == 0 else tenths
-    if tenths in (5, 7):
-        step = 1 if tenths == 5 else 7
-    return [floor + number / 10 for number in range(0, tenths + 1, step)]
+def _shares(floor: float, step: float) -> Sequence[float]:
+    return [floor + step * number for number in range(round((1 - floor) / step) + 1)]
 
 
 def _points(line: Line, x: Scale, y: Scale) -> list[Point]:
@@ -150,7 +151,7 @@ def _columns(start: float, end: float, x: Scale) -> list[Tick]:
     """About six times, on whole units."""
     length = end - start
     sizes = (60, 300, 600, 1800, 3600, 10800, 21600, 43200, 86400, 2 * 86400, 7 * 86400, 30 * 86400)
-    size = next((one for one in sizes if length / one <= 7), 90 * 86400)
+    size = next((one for one in sizes if length / one <= 6), 90 * 86400)
     layout = "%H:%M" if size < 86400 else "%d %b"
     first = -(-start // size) * size
     ticks = []

@@ -12,6 +12,7 @@ from monitor.model.invocation import Invocation
 from monitor.model.run import Query
 from monitor.server.pages.asked import Asked, Desk, PlainText, Rendered
 from monitor.server.pages.evidence import Quotation, find_quotations
+from monitor.server.pages.shown_text import SHORT
 from monitor.server.pages.transcript import as_html, texts, turns
 from monitor.server.problems import Refused
 
@@ -96,7 +97,7 @@ def _quotations(verdicts: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Qu
     """Each quotation with its anchor: verdict, criterion and place."""
     for place, verdict in enumerate(verdicts):
         for number, criterion in enumerate(verdict["criteria"]):
-            kind = "short" if _falls_short(verdict, criterion) else "good"
+            kind = SHORT if _falls_short(verdict, criterion) else "good"
             for nth, text in enumerate(criterion["evidence"]):
                 anchor = f"e{place}-{number}-{nth}"
                 yield anchor, Quotation(text, anchor, kind)

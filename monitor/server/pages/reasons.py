@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import fnmatch
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -74,9 +74,10 @@ def _sentences(monitor: Mapping[str, Any], known: MonitorCounts, open_traces: in
     if not known.considered:
         yield from _nothing_considered(monitor, known, open_traces)
         return
-    yield from _globs(monitor, known)
+    globs = list(_globs(monitor, known))
+    yield from globs
     if not known.selected:
-        yield from _not_selected(known)
+        yield from _not_selected(known, explained={"filtered"} if globs else set())
     elif not sum(known.verdicts.values()):
         yield from _not_judged(monitor, known)
     elif known.verdicts.get("pass", 0) + known.verdicts.get("fail", 0):
@@ -124,9 +125,10 @@ def _nearest(globs: Sequence[str], seen: Sequence[str]) -> str:
     return max(seen[:500], key=likeness)
 
 
-def _not_selected(known: MonitorCounts) -> Iterator[str]:
+def _not_selected(known: MonitorCounts, explained: Collection[str]) -> Iterator[str]:
     for reason, count in known.not_selected.items():
-        yield f"{count:,} of {known.considered:,} settled invocations {NOT_SELECTED.get(reason, reason)}."
+        if reason not in explained:
+            yield f"{count:,} of {known.considered:,} settled invocations {NOT_SELECTED.get(reason, reason)}."
 
 
 def _not_judged(monitor: Mapping[str, Any], known: MonitorCounts) -> Iterator[str]:

@@ -60,6 +60,7 @@ def environment() -> Environment:
         "utc": lambda at: datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "words": lambda text: str(text).replace("_", " "),
         "text": plain,
+        "sentence": sentence,
         "path": lambda text: quote(str(text), safe=""),
     }
     made.globals |= {"href": href, "static": lambda name: f"/static/{name}?v={static_version()}"}
@@ -83,6 +84,14 @@ def percent(share: float | None, digits: int = 1) -> str | Markup:
     return f"{text} %".replace(f".{'0' * digits} ", " ") if share in (0, 1) else f"{text} %"
 
 
+def sentence(text: str) -> Markup:
+    """A sentence of ours with names in backquotes, which are shown as code."""
+    parts = text.split("`")
+    return Markup("").join(
+        plain(part) if n % 2 == 0 else Markup("<code>{}</code>").format(plain(part)) for n, part in enumerate(parts)
+    )
+
+
 def count(value: float | None) -> str | Markup:
     """A whole number with narrow blanks between thousands."""
     return _MISSING if value is None else f"{value:,.0f}".replace(",", "\u202f")
@@ -90,7 +99,7 @@ def count(value: float | None) -> str | Markup:
 
 def number(value: float | None) -> str | Markup:
     """A number as short as it can be."""
-    return _MISSING if value is None else f"{value:.4g}"
+    return _MISSING if value is None else f"{value:.3g}"
 
 
 def seconds_text(value: float | None) -> str | Markup:

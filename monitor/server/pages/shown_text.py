@@ -23,6 +23,10 @@ _UNSEEN = re.compile(
 """Controls, direction marks, blanks without width and half surrogate pairs: they change how text looks, or cannot be sent. Joiners stay."""
 
 
+SHORT = "short"
+"""The kind of mark that shows where others lie as well: evidence of what fell short."""
+
+
 @dataclass(frozen=True, slots=True)
 class Mark:
     """A part of a text that evidence points to: characters [start, end), the anchor it gets, and how it is coloured."""
@@ -74,7 +78,7 @@ def _parts(text: str, end: int, marks: Sequence[Mark]) -> Iterator[Markup]:
     begun: set[str] = set()
     for start, stop in pairwise(edges):
         piece = _visible(text[start:stop])
-        holding = [mark for mark in inside if mark.start <= start and stop <= mark.end]
+        holding = sorted((m for m in inside if m.start <= start and stop <= m.end), key=lambda m: m.kind != SHORT)
         for mark in holding[:1]:
             fresh = [one.anchor for one in holding if one.anchor not in begun]
             begun.update(fresh)

@@ -72,8 +72,10 @@ def _row(rate: PassRate, rubric: WatchedRubric | None, alarms: Sequence[Status],
 
 
 def _is_about(alarm: Status, group: Mapping[str, Any]) -> bool:
+    """Alarms are of an agent in an environment; the row of the version that they name shows them."""
     same = all(alarm[name] == group[name] for name in ("monitor", "rubric", "agent"))
-    return same and (alarm.get("environment") or "") == group["environment"]
+    version = alarm.get("agent_version") or group["agent_version"]
+    return same and (alarm.get("environment") or "") == group["environment"] and version == group["agent_version"]
 
 
 def _state(rate: PassRate, rubric: WatchedRubric | None, alarm: Status | None) -> str:
