@@ -31,6 +31,8 @@ _LAUNCH = str(Path(__file__).with_name("launch.py"))
 _CALL = str(Path(__file__).with_name("call_function.py"))
 _SHOWN_ERROR = 2000
 _CHUNK = 65_536
+_LONGEST_END = 5.0
+"""Seconds to wait for the pipes of a killed program: a grandchild that has left its session may hold them open."""
 
 
 class _Failed(Exception):
@@ -84,13 +86,20 @@ async def _check_unchanged(spec: CodeSpec) -> None:
 async def _run(spec: CodeSpec, given: bytes, output: _Output) -> None:
     """Run to the end. Raises _Failed."""
     process = await _start(spec)
+    talking = [
+        asyncio.ensure_future(part)
+        for part in (_feed(process, given), _collect(process, spec, output), _keep_errors(process, output))
+    ]
     try:
         async with asyncio.timeout(spec.timeout):
-            await asyncio.gather(_feed(process, given), _collect(process, spec, output), _keep_errors(process, output))
+            await asyncio.gather(*talking)
             status = await process.wait()
     except TimeoutError as error:
         raise _Failed(f"the evaluator ran longer than its timeout of {spec.timeout:g} s") from error
     finally:
+        for part in talking:
+            part.cancel()
+        await asyncio.gather(*talking, return_exceptions=True)
         await _end(process)
     if status != 0:
         raise _Failed(_ended_badly(status))
@@ -149,7 +158,17 @@ async def _keep_errors(process: asyncio.subprocess.Process, output: _Output) -> 
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:
-    """Kill what is left of the program and of what it has started."""
+    """Kill what is left of the program and of what it has started. What it still wrote is read and thrown away: asyncio does not see the
+    end of a process while an unread pipe is full.
+    """
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
-    await process.wait()
+    assert process.stdout is not None and process.stderr is not None
+    with suppress(TimeoutError):
+        async with asyncio.timeout(_LONGEST_END):
+            await asyncio.gather(_discard(process.stdout), _discard(process.stderr), process.wait())
+
+
+async def _discard(stream: asyncio.StreamReader) -> None:
+    while await stream.read(_CHUNK):
+        pass
