@@ -220,6 +220,10 @@ class Store(Protocol):
         """
         ...
 
+    def stratum_verdicts(self, monitor: str, since: float, until: float) -> Mapping[str, tuple[int, int]]:
+        """(passed, failed) counted verdicts of invocations that ended in [since, until), by the stratum that they were drawn from."""
+        ...
+
     def unscored(self, monitor: str, since: float, until: float) -> Sequence[Judged]:
         """Evaluations of invocations that ended in [since, until) which have no verdict: `outcome` is their state, error or pending."""
         ...
@@ -269,6 +273,14 @@ class Store(Protocol):
         """Keep labels; a person's later label of the same invocation and rubric replaces the earlier. Returns the places in `given` of labels about an
         invocation that is not stored, or that name a draw which did not draw it for that rubric: those are not kept. Comments are content.
         """
+        ...
+
+    def open_draws(self, labeler: str, since: float) -> Sequence[LabelDraw]:
+        """Draws made since a time that this person has not labelled and whose content is there, in the order in which they were drawn."""
+        ...
+
+    def label_draw(self, draw_id: str) -> LabelDraw | None:
+        """A draw by its id, or None."""
         ...
 
     def labelled(self, since: float) -> Sequence[Labelled]:

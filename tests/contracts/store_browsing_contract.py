@@ -9,6 +9,7 @@ import pytest
 
 from monitor.model.browsing import AnswerQuery, CriterionScore
 from monitor.model.invocation import Capture, Completeness, SettledBy
+from monitor.model.labels import HumanLabel, Label, LabelDraw
 from monitor.model.run import RubricRef
 from monitor.model.verdict import Criterion, Outcome
 from monitor.store.protocol import InvalidCursor, Store
@@ -172,3 +173,20 @@ class BrowsingContract:
         assert (dict(first.missing), dict(first.capture)) == ({"tool_definitions": 1}, {"redacted": 1})
         assert (second.convention, second.count, dict(second.missing)) == ("openinference", 1, {})
         assert [one.convention for one in store.dialects(1)] == ["openinference"]
+
+    def test_open_draws(self, store: Store) -> None:
+        """Draws come in their order until this person has labelled them or their content is gone; others' labels do not matter."""
+        evaluations = draw_and_claim(store, *(at(name, n) for n, name in enumerate("abc")))
+        store.finish_evaluations([(evaluation, verdict_of(evaluation)) for evaluation in evaluations])
+        draws = [
+            LabelDraw(f"d-{n}", invocation(name).id, "m", "booking", BOOKING.version, "pass", 0.5, 0.5, T0 + 200)
+            for n, name in ((9, "a"), (10, "b"), (11, "c"))
+        ]
+        store.save_label_draws(draws)
+        store.forget(trace_id=invocation("c").trace_id)
+        assert list(store.open_draws("ada", T0)) == draws[:2]
+        store.save_labels([HumanLabel(invocation("a").id, "booking", Label.FAIL, "ada", "d-9")], T0 + 300)
+        assert list(store.open_draws("ada", T0)) == draws[1:2]
+        assert list(store.open_draws("bo", T0)) == draws[:2]
+        assert store.open_draws("ada", T0 + 201) == []
+        assert (store.label_draw("d-9"), store.label_draw("other")) == (draws[0], None)

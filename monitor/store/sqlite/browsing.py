@@ -10,6 +10,7 @@ from typing import Any
 
 from monitor.model.browsing import AnswerQuery, CriteriaCount, CriterionScore, DialectCount
 from monitor.model.invocation import Capture
+from monitor.model.labels import LabelDraw
 from monitor.model.run import Page
 from monitor.store.sqlite.blobs import unpacked_json
 from monitor.store.sqlite.content import opening
@@ -173,3 +174,27 @@ def dialects(connection: sqlite3.Connection, limit: int) -> list[DialectCount]:
     return [
         DialectCount(*key, count, dict(lacking[key][0]), dict(lacking[key][1])) for key, count in counts.most_common()
     ]
+
+
+_DRAW = """
+    d.draw_id, d.invocation_id, d.monitor, d.rubric, d.rubric_version, d.verdict, d.probability, d.inclusion_probability, d.created_at
+    FROM label_draws d
+"""
+
+
+def open_draws(connection: sqlite3.Connection, labeler: str, since: float) -> list[LabelDraw]:
+    """See `Store.open_draws`. Draws are numbered, so the shorter id comes first."""
+    rows = connection.execute(
+        f"""SELECT {_DRAW} JOIN invocations i ON i.id = d.invocation_id
+            LEFT JOIN labels l ON l.invocation = i.n AND l.rubric = d.rubric AND l.labeler = ?
+            WHERE d.created_at >= ? AND l.n IS NULL AND i.has_content = 1
+            ORDER BY d.created_at, length(d.draw_id), d.draw_id""",
+        (labeler, since),
+    )
+    return [LabelDraw(*row) for row in rows]
+
+
+def label_draw(connection: sqlite3.Connection, draw_id: str) -> LabelDraw | None:
+    """See `Store.label_draw`."""
+    row = connection.execute(f"SELECT {_DRAW} WHERE d.draw_id = ?", (draw_id,)).fetchone()
+    return None if row is None else LabelDraw(*row)

@@ -220,6 +220,11 @@ class SqliteStore:
         with self._reads.snapshot() as connection:
             return figures.judged(connection, monitor, since, until)
 
+    def stratum_verdicts(self, monitor: str, since: float, until: float) -> Mapping[str, tuple[int, int]]:
+        """Passed and failed by stratum."""
+        with self._reads.snapshot() as connection:
+            return figures.stratum_verdicts(connection, monitor, since, until)
+
     def unscored(self, monitor: str, since: float, until: float) -> Sequence[Judged]:
         """Evaluations of invocations that ended in [since, until) which have no verdict."""
         with self._reads.snapshot() as connection:
@@ -267,6 +272,16 @@ class SqliteStore:
     def save_labels(self, given: Sequence[HumanLabel], now: float) -> Sequence[int]:
         """Keep labels; the places of those that are about nothing that is known."""
         return self._writer.call(lambda c: labels.save_labels(c, given, now))
+
+    def open_draws(self, labeler: str, since: float) -> Sequence[LabelDraw]:
+        """Draws made since a time that this person has not labelled."""
+        with self._reads.snapshot() as connection:
+            return browsing.open_draws(connection, labeler, since)
+
+    def label_draw(self, draw_id: str) -> LabelDraw | None:
+        """A draw by its id, or None."""
+        with self._reads.snapshot() as connection:
+            return browsing.label_draw(connection, draw_id)
 
     def labelled(self, since: float) -> Sequence[Labelled]:
         """Labels beside verdicts."""
