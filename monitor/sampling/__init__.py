@@ -1,5 +1,6 @@
 """Which invocations are judged, and with which inclusion probability (contract section 2). Pure: no clock, no chance, no I/O."""
 
+from monitor.sampling.allocation import PastVerdicts
 from monitor.sampling.budget import recompute_over_budget
 from monitor.sampling.caps import Allowance, split_cap
 from monitor.sampling.draw import draw
@@ -10,6 +11,7 @@ from monitor.sampling.selection import Selection
 
 __all__ = [
     "Allowance",
+    "PastVerdicts",
     "SamplingRule",
     "Selection",
     "draw",

@@ -45,7 +45,33 @@ class PastVerdicts:
         return max(SPREAD_FLOOR, math.sqrt(rate * (1.0 - rate)))
 
 
-def neyman_sizes(sizes: Mapping[Key, int], past: Mapping[Key, PastVerdicts]) -> dict[Key, float]:
-    """N_h S_h of each stratum: what a cap is split in proportion to. A stratum without a past has the spread of an even chance."""
+def neyman_caps(
+    sizes: Mapping[Key, int], past: Mapping[Key, PastVerdicts], cap: int, at_least: int = 1
+) -> dict[Key, int]:
+    """Split a cap over strata by Neyman's allocation, at least so many each and none above its size.
+
+    A stratum without a past has the spread of an even chance, so what is new is looked at closely. What a stratum cannot take up goes to the others. The
+    sum is the cap wherever the least for each allows it, as in `split_cap`. Empty strata get nothing.
+    """
     unknown = PastVerdicts()
-    return {key: size * past.get(key, unknown).spread for key, size in sizes.items()}
+    open_ = {key: size * past.get(key, unknown).spread for key, size in sizes.items() if size > 0}
+    shares = dict.fromkeys(sizes, 0)
+    while open_:
+        wanted = dict(zip(open_, neyman_allocation([1.0] * len(open_), list(open_.values()), max(0, cap)), strict=True))
+        fixed = {key: min(at_least, sizes[key]) for key in open_ if wanted[key] < min(at_least, sizes[key])}
+        fixed = fixed or {key: sizes[key] for key in open_ if wanted[key] > sizes[key]}
+        if not fixed:
+            return shares | _whole(wanted, cap)
+        shares |= fixed
+        cap -= sum(fixed.values())
+        open_ = {key: weight for key, weight in open_.items() if key not in fixed}
+    return shares
+
+
+def _whole(wanted: Mapping[Key, float], cap: int) -> dict[Key, int]:
+    """Whole numbers that add up to the cap: what is left over goes to the largest fractions."""
+    shares = {key: math.floor(value + 1e-9) for key, value in wanted.items()}
+    by_fraction = sorted(wanted, key=lambda key: shares[key] - wanted[key])
+    for key in by_fraction[: max(0, cap - sum(shares.values()))]:
+        shares[key] += 1
+    return shares

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from monitor.model.run import Candidate, Decision, RunPlan, Stratum
 from monitor.model.verdict import NotSelected
+from monitor.sampling.allocation import PastVerdicts, neyman_caps
 from monitor.sampling.caps import Allowance, split_cap
 from monitor.sampling.expectation import inclusion_probability
 from monitor.sampling.number import sampling_number
@@ -39,13 +40,20 @@ class _Sorted:
     strata: dict[_Key, list[tuple[float, Candidate]]] = field(default_factory=dict)
 
 
-def draw(candidates: Sequence[Candidate], rule: SamplingRule, carry: float = 0.0, hours: float = 0.0) -> RunPlan:
+def draw(
+    candidates: Sequence[Candidate],
+    rule: SamplingRule,
+    carry: float = 0.0,
+    hours: float = 0.0,
+    past: Mapping[str, PastVerdicts] | None = None,
+) -> RunPlan:
     """Decide which candidates of a run are judged, with which probability, and why the others are not.
 
     `carry` is the last run's `RunPlan.carry`, `hours` the time since the previous tick. Drawn when u < rate; over the cap the smallest
     (u, id) stay; `always` is a stratum of its own with rate 1 and no cap, and does not use up the others' allowance. The decision's
     inclusion probability is upstream x pi, also for those that were not drawn (0 for those that could not have been). Candidates without a
-    decision wait for the next run: see `Allowance`. A function of its arguments: the same candidates in any order give the same plan.
+    decision wait for the next run: see `Allowance`. `past` is what earlier runs' strata showed, by name: it moves the cap between strata under
+    `rule.neyman`, and never depends on who is drawn now. A function of its arguments: the same candidates in any order give the same plan.
     """
     groups = _sort(candidates, rule)
     allowance = None if rule.max_per_hour is None else Allowance(rule.max_per_hour, hours, carry)
@@ -54,11 +62,20 @@ def draw(candidates: Sequence[Candidate], rule: SamplingRule, carry: float = 0.0
         return RunPlan(_in_order(candidates, groups.decided), allowance.left(0), tuple(strata))
     caps: Mapping[_Key, int | None] = dict.fromkeys(groups.strata)
     if allowance is not None:
-        caps = split_cap({key: len(groups.strata[key]) for key in sorted(groups.strata)}, allowance.cap)
+        caps = _caps({key: len(groups.strata[key]) for key in sorted(groups.strata)}, allowance.cap, rule, past or {})
     capped = [_draw_stratum(key, groups.strata[key], caps[key], rule) for key in sorted(groups.strata)]
     decisions = groups.decided + [decision for _, decided in capped for decision in decided]
     left = allowance.left(sum(stratum.drawn for stratum, _ in capped)) if allowance else 0.0
     return RunPlan(_in_order(candidates, decisions), left, (*strata, *(stratum for stratum, _ in capped)))
+
+
+def _caps(
+    sizes: Mapping[_Key, int], cap: int, rule: SamplingRule, past: Mapping[str, PastVerdicts]
+) -> Mapping[_Key, int | None]:
+    if not rule.neyman:
+        return split_cap(sizes, cap)
+    known = {key: past[name] for key in sizes if (name := _stratum_name(*key)) in past}
+    return neyman_caps(sizes, known, cap, rule.min_per_stratum)
 
 
 def _sort(candidates: Sequence[Candidate], rule: SamplingRule) -> _Sorted:

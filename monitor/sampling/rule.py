@@ -13,7 +13,9 @@ DEFAULT_MAX_PER_HOUR = 60.0
 
 @dataclass(frozen=True, slots=True)
 class SamplingRule:
-    """What a draw goes by. `max_per_hour` None means no cap; `always` None means that nothing is drawn in any case."""
+    """What a draw goes by. `max_per_hour` None means no cap; `always` None means that nothing is drawn in any case. `neyman` splits the cap by what
+    strata showed in the past, not by their size alone.
+    """
 
     selection: Selection = field(default_factory=Selection)
     rate: float = DEFAULT_RATE
@@ -22,6 +24,8 @@ class SamplingRule:
     always: Selection | None = None
     salt: str = ""
     include_incomplete: bool = True
+    neyman: bool = False
+    min_per_stratum: int = 1
 
 
 def sampling_rule(settings: MonitorSettings, *, needs_judge: bool) -> SamplingRule:
@@ -39,4 +43,6 @@ def sampling_rule(settings: MonitorSettings, *, needs_judge: bool) -> SamplingRu
         always=None if sample.always is None else Selection.of(sample.always),
         salt=sample.salt,
         include_incomplete=settings.include_incomplete,
+        neyman=sample.allocation == "neyman",
+        min_per_stratum=sample.min_per_stratum,
     )

@@ -7,12 +7,13 @@ from dataclasses import dataclass, replace
 
 from monitor.clock import Clock
 from monitor.model.run import Candidate, RubricRef, Run, RunPlan, RunRequest
-from monitor.sampling import draw, sampling_rule
+from monitor.sampling import PastVerdicts, draw, sampling_rule
 from monitor.scheduling.ticks import Ticks, due_ticks, previous_tick, ticks_of
 from monitor.settings.tree import MonitorSettings
 from monitor.store.protocol import Store
 
 _HOUR = 3600.0
+_PAST_SECONDS = 7 * 86400.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,11 +39,17 @@ class Runner:
         """
         rule = sampling_rule(monitor.settings, needs_judge=monitor.needs_judge)
         hours = self._hours(name, ticks_of(monitor.settings.schedule), tick)
+        past = self._past(name, tick) if rule.neyman else {}
 
         def decide(candidates: Sequence[Candidate], carry: float) -> RunPlan:
-            return replace(draw(candidates, rule, carry, hours), decided_at=self._clock.now())
+            return replace(draw(candidates, rule, carry, hours, past), decided_at=self._clock.now())
 
         return self._store.execute_run(self._request(name, monitor, tick), decide)
+
+    def _past(self, name: str, tick: float) -> dict[str, PastVerdicts]:
+        """What the strata of the week before the tick showed; read before anybody of this run is drawn."""
+        counts = self._store.stratum_verdicts(name, tick - _PAST_SECONDS, tick)
+        return {stratum: PastVerdicts(passed, failed) for stratum, (passed, failed) in counts.items()}
 
     def miss_tick(self, name: str, monitor: ScheduledMonitor, tick: float) -> Run | None:
         """Record the newest tick that is not caught up; it stands for all older ones."""

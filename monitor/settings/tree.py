@@ -164,6 +164,8 @@ class Sample(Section):
     rate: float | None = Field(None, gt=0, le=1)
     max_per_hour: float | None = Field(None, gt=0)
     stratify_by: tuple[Literal["agent", "agent_version", "environment", "model", "service", "operation"], ...] = ()
+    allocation: Literal["proportional", "neyman"] = "proportional"  # neyman: more where verdicts differed last week
+    min_per_stratum: int = Field(1, ge=1)  # under neyman
     always: Select | None = None
     salt: str = ""
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from monitor.estimation.passrate import totals
-from monitor.model.run import Evaluation, RunPlan
+from monitor.model.run import Decision, Evaluation, RunPlan
 from monitor.model.tallies import LABELS, TallyName
 from monitor.model.totals import Totals
 from monitor.model.verdict import NotSelected, Outcome
@@ -188,6 +188,26 @@ class FiguresContract:
             wanted = totals(results, [row.conversation_id for row in inside])
             for name in Totals.__dataclass_fields__:
                 assert getattr(group.totals, name) == pytest.approx(getattr(wanted, name)), name
+
+    def test_verdicts_by_stratum(self, store: Store) -> None:
+        """Passed and failed are counted by the stratum that the draw named; other verdicts, and other times, are not."""
+        words = ["pass", "fail", "pass", "na", "error"]
+        named = [
+            invocation(f"{n}", user_input=word, ended_at=int((T0 + n) * 1e9), agent_version=str(n % 2))
+            for n, word in enumerate(words)
+        ]
+
+        def decide(candidates: Any, carry: float) -> RunPlan:
+            return RunPlan(
+                tuple(Decision(c.invocation_id, True, None, 0.5, 1.0, f"version={c.agent_version}") for c in candidates)
+            )
+
+        store.save_traces([settlement(one) for one in named])
+        store.execute_run(request(), decide)
+        judge_by_name(store, list(store.claim_evaluations(10, T0 + 61, 60)))
+        assert store.stratum_verdicts("m", T0, T0 + 10) == {"version=0": (2, 0), "version=1": (0, 1)}
+        assert store.stratum_verdicts("m", T0, T0 + 1) == {"version=0": (1, 0)}
+        assert store.stratum_verdicts("other", T0, T0 + 10) == {}
 
     def test_windows_add_up_whatever_their_number(self, store: Store) -> None:
         """Totals of nested windows equal those of each asked alone."""

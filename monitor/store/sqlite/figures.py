@@ -58,6 +58,19 @@ def judged(connection: sqlite3.Connection, monitor: str, since: float, until: fl
     return [Judged(*row) for row in rows]
 
 
+def stratum_verdicts(
+    connection: sqlite3.Connection, monitor: str, since: float, until: float
+) -> dict[str, tuple[int, int]]:
+    """See `Store.stratum_verdicts`."""
+    rows = connection.execute(
+        """SELECT d.stratum, sum(v.verdict = 'pass'), sum(v.verdict = 'fail') FROM verdicts v
+           JOIN decisions d ON d.invocation = v.invocation AND d.monitor = v.monitor
+           WHERE v.monitor = ? AND v.window_at >= ? AND v.window_at < ? AND v.counted = 1 GROUP BY 1""",
+        (monitor, since, until),
+    )
+    return {stratum: (passed, failed) for stratum, passed, failed in rows if passed or failed}
+
+
 def unscored(connection: sqlite3.Connection, monitor: str, since: float, until: float) -> list[Judged]:
     """See `Store.unscored`."""
     rows = connection.execute(
