@@ -53,6 +53,7 @@ def environment() -> Environment:
         "percent": percent,
         "count": count,
         "number": number,
+        "decimals": lambda value: _MISSING if value is None else f"{value:.2f}",
         "seconds": seconds_text,
         "size": size,
         "clock": clock_time,

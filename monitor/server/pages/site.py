@@ -21,6 +21,7 @@ from monitor.server.pages.health import health
 from monitor.server.pages.invocation import invocation_page, whole_text
 from monitor.server.pages.invocations import invocations
 from monitor.server.pages.kept import KeptFigures
+from monitor.server.pages.labelling import answered, draw, labels_page, next_label, take_label
 from monitor.server.pages.monitor import acknowledge, monitor_page
 from monitor.server.pages.overview import overview
 from monitor.server.pages.rendering import environment, href, page_arguments, static_files, static_version
@@ -63,6 +64,11 @@ PAGES = (
     Page("GET", "/invocations", invocations, Access.CONTENT),
     Page("GET", "/invocations/{id}/text", whole_text, Access.CONTENT),
     Page("GET", "/invocations/{id}", invocation_page, Access.CONTENT),
+    Page("GET", "/labels", labels_page, Access.CONTENT),
+    Page("POST", "/labels", take_label, Access.CHANGE),
+    Page("POST", "/labels/draws", draw, Access.CHANGE),
+    Page("GET", "/labels/next", next_label, Access.CONTENT),
+    Page("GET", "/labels/answered", answered, Access.CONTENT),
     Page("GET", "/health", health, Access.FIGURES),
 )
 

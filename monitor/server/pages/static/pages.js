@@ -58,6 +58,13 @@ function openTarget() {
   else target.scrollIntoView({ block: "center" });
 }
 
+function rememberLabeler(field) {
+  try {
+    if (field.value) localStorage.setItem("labeler", field.value);
+    else if (localStorage.getItem("labeler")) { field.value = localStorage.getItem("labeler"); field.form.requestSubmit(); }
+  } catch (error) { /* nothing is remembered */ }
+}
+
 const actions = {
   j: () => move(1),
   k: () => move(-1),
@@ -83,6 +90,8 @@ document.addEventListener("keydown", (event) => {
     return;
   }
   if (event.key === "g") { going = Date.now(); return; }
+  const field = document.querySelector(`[data-focus="${CSS.escape(event.key)}"]`);
+  if (field !== null) { event.preventDefault(); field.focus(); return; }
   const press = document.querySelector(`[data-press="${CSS.escape(event.key)}"]`);
   if (press !== null) { event.preventDefault(); press.click(); return; }
   if (Object.hasOwn(actions, event.key)) { event.preventDefault(); actions[event.key](); }
@@ -93,6 +102,7 @@ addEventListener("DOMContentLoaded", () => {
   for (const button of document.querySelectorAll("[data-theme-switch]")) { button.hidden = false; button.addEventListener("click", switchTheme); }
   for (const button of document.querySelectorAll("[data-help]")) { button.hidden = false; button.addEventListener("click", actions["?"]); }
   for (const select of document.querySelectorAll(".filters select")) select.addEventListener("change", () => select.form.requestSubmit());
+  for (const name of document.querySelectorAll("[data-labeler]")) rememberLabeler(name);
   tellAges();
   openTarget();
 });
