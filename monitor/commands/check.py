@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from monitor.commands.client import Server
 from monitor.commands.exits import Exit, wrong_input
@@ -15,10 +15,16 @@ from monitor.commands.printing import json_lines, say
 
 if TYPE_CHECKING:
     from monitor.configuration import Configuration, ResolvedRubric
-    from monitor.settings.tree import JudgeSettings
+    from monitor.settings.tree import JudgeSettings, Trust
 
 DROP_FROM, DROP_TO = 0.95, 0.90
+UNKNOWN_PER_HOUR = 60.0
+"""What an hour is taken to bring where neither a cap nor a daemon's figures say."""
+
 CHARACTERS_PER_TOKEN = 4
+CALLS_A_SAMPLE = 6
+"""Calls that one sample may take at most: formats learned by asking, one repair, one longer answer."""
+
 ANSWER_TOKENS = 2000
 """What an answer is taken to be at most where `max_tokens` does not bound it."""
 
@@ -79,9 +85,10 @@ def _monitor(name: str, configuration: Configuration, judged_per_hour: float | N
     needs_judge = configuration.needs_judge(name)
     rule = sampling_rule(settings, needs_judge=needs_judge)
     resolved = configuration.resolved[name]
-    cost = list(_costs(resolved, configuration, rule.max_per_hour))
-    samples = samples_to_see_drop(DROP_FROM, DROP_TO)
+    cost = list(_costs(resolved, configuration, rule.max_per_hour, settings.trust))
     per_hour = judged_per_hour if judged_per_hour is not None else rule.max_per_hour
+    drops = _drops(name, configuration, per_hour)
+    samples = max((one["judged"] for one in drops if one["judged"]), default=samples_to_see_drop(DROP_FROM, DROP_TO))
     return {
         "monitor": name,
         "schedule": schedule_text(settings),
@@ -90,6 +97,7 @@ def _monitor(name: str, configuration: Configuration, judged_per_hour: float | N
         "rubrics": [one.rubric.name for one in resolved if one.ref is not None],
         "waiting_for_judge": [one.rubric.name for one in resolved if one.ref is None],
         "judges": cost,
+        "drops": drops,
         "samples_for_drop": samples,
         "judged_per_hour": per_hour,
         "judged_per_hour_from": "last week" if judged_per_hour is not None else "the cap" if per_hour else None,
@@ -97,29 +105,56 @@ def _monitor(name: str, configuration: Configuration, judged_per_hour: float | N
     }
 
 
+def _drops(name: str, configuration: Configuration, per_hour: float | None) -> list[dict[str, Any]]:
+    """How long a drop of 5 points below each objective takes to raise an alarm, at the promised rate of false ones."""
+    from monitor.regression.delay import verdicts_to_alarm
+    from monitor.regression.rule import kinds_of_test, promised_verdicts
+
+    monitor = next(one for one in configuration.watched() if one.name == name)
+    tested = [rubric for rubric in monitor.rubrics if "objective" in kinds_of_test(monitor, rubric)]
+    verdicts_per_second = (per_hour or UNKNOWN_PER_HOUR) / 3600 * max(1, len(tested))
+    promised = float(round(promised_verdicts(monitor, verdicts_per_second)))
+    found = []
+    for rubric in tested:
+        assert rubric.objective is not None
+        dropped = max(rubric.objective / 2, rubric.objective - 0.05)
+        judged = verdicts_to_alarm(rubric.objective, dropped, promised)
+        hours = round(judged / per_hour, 1) if judged and per_hour else None
+        found.append(
+            {
+                "rubric": rubric.rubric,
+                "from": rubric.objective,
+                "to": round(dropped, 4),
+                "judged": judged,
+                "hours": hours,
+            }
+        )
+    return found
+
+
 def _costs(
-    resolved: tuple[ResolvedRubric, ...], configuration: Configuration, per_hour: float | None
+    resolved: tuple[ResolvedRubric, ...], configuration: Configuration, per_hour: float | None, trust: Trust
 ) -> Iterator[dict[str, Any]]:
-    """The most that a day can cost, by judge: every invocation under the cap, every sample asked, prompts as long as they can be."""
+    """The most that a day can cost, by judge: every invocation under the cap, every sample asked, prompts as long as they can be; checks of the
+    judge by asking twice included, golden cases not.
+    """
+    from monitor.overview import judge_host
+
     by_judge: dict[str, list[int]] = {}
     for one in resolved:
         if one.ref is not None and one.ref.judge is not None:
             by_judge.setdefault(one.ref.judge, []).append(getattr(one.rubric.spec, "num_samples", 1))
     for name, samples in by_judge.items():
         judge = configuration.settings.judges[name]
-        calls = None if per_hour is None else int(per_hour * 24) * sum(samples)
+        calls = None if per_hour is None else math.ceil(int(per_hour * 24) * sum(samples) * (1 + trust.judge_twice))
         yield {
             "judge": name,
             "model": judge.model,
-            "host": _host(judge),
+            "host": judge_host(judge),
             "calls_per_day": calls,
-            **_bounds(judge, calls),
+            "calls_per_day_at_most": most,
+            **_bounds(judge, most),
         }
-
-
-def _host(judge: JudgeSettings) -> str:
-    address = judge.azure.endpoint if judge.azure else judge.base_url
-    return urlsplit(address).netloc or address
 
 
 def _bounds(judge: JudgeSettings, calls: int | None) -> dict[str, Any]:
@@ -148,18 +183,33 @@ def _print(one: dict[str, Any]) -> None:
     if one["waiting_for_judge"]:
         say(f"  wait for a judge (configure `judges`): {', '.join(one['waiting_for_judge'])}")
     for judge in one["judges"]:
-        calls = "no bound on calls" if judge["calls_per_day"] is None else f"at most {judge['calls_per_day']:,} calls"
-        tokens = "tokens not bounded" if judge["tokens_per_day"] is None else f"{judge['tokens_per_day']:,} tokens"
+        calls = "no bound on calls"
+        if judge["calls_per_day"] is not None:
+            calls = f"{judge['calls_per_day']:,} calls if each is answered at once, at most {judge['calls_per_day_at_most']:,}"
+        tokens = "tokens not bounded"
+        if judge["tokens_per_day"] is not None:
+            tokens = f"at most {judge['tokens_per_day']:,} tokens"
         usd = "price unknown" if judge["usd_per_day"] is None else f"{judge['usd_per_day']:,.2f} USD"
         say(f"  a day, {judge['judge']} ({judge['model']}): {calls}, {tokens}, {usd}; content goes to {judge['host']}")
     if not one["judges"]:
         say("  no judge is called: no cost, and no content leaves")
-    drop = f"  a drop from {DROP_FROM:.0%} to {DROP_TO:.0%} takes about {one['samples_for_drop']} judged invocations"
-    if one["hours_for_drop"] is not None:
-        drop += f": {one['hours_for_drop']:g} h at {one['judged_per_hour']:.3g} an hour ({one['judged_per_hour_from']})"
-    else:
-        drop += "; `--against URL` says how long that is at last week's traffic"
-    say(drop)
+    for drop in one["drops"]:
+        say(
+            f"  {drop['rubric']}: a drop from {drop['from']:.0%} to {drop['to']:.0%} raises an alarm {_after(drop, one)}"
+        )
+    if not one["drops"]:
+        drop = {"judged": one["samples_for_drop"], "hours": one["hours_for_drop"]}
+        say(f"  no objective, no alarm; a drop from {DROP_FROM:.0%} to {DROP_TO:.0%} shows {_after(drop, one)}")
+
+
+def _after(drop: dict[str, Any], one: dict[str, Any]) -> str:
+    """After how many judged invocations, and how long that is."""
+    if drop["judged"] is None:
+        return "after more than 20,000 judged invocations"
+    text = f"after about {drop['judged']} judged invocations"
+    if drop["hours"] is None:
+        return f"{text}; `--against URL` says how long that is at last week's traffic"
+    return f"{text}: {drop['hours']:g} h at {one['judged_per_hour']:.3g} an hour ({one['judged_per_hour_from']})"
 
 
 def _compare(configuration: Configuration, server: Server, as_json: bool) -> None:
