@@ -163,12 +163,12 @@ class Settler:
         waiting: list[tuple[Taken, Settled]] = []
         held = 0
         for taken in sorted(work.left, key=lambda taken: taken.trace.places[0]):  # neighbours share frames
-            after = consumed.get(taken.trace_id.hex())
-            material = load(taken.trace, self._frames, self._dropped, after)
-            if material is None:
+            found = self._read_back(taken, consumed.get(taken.trace_id.hex()))
+            if found is None:
                 self._finish(work, [taken])
                 continue
-            waiting.append((taken, self._settlement(taken, material, after is not None, now)))
+            material, stored = found
+            waiting.append((taken, self._settlement(taken, material, stored, now)))
             held += len(material.traces) + len(material.logs)
             if held >= BYTES_AT_ONCE:
                 self._save(work, waiting)
@@ -176,8 +176,25 @@ class Settler:
         self._save(work, waiting)
         return not work.unstorable
 
-    def _settlement(self, taken: Taken, material: Material, is_stored: bool, now: float) -> Settled:
-        stored = self._store.trace(taken.trace_id.hex()) if is_stored else None
+    def _read_back(self, taken: Taken, after: JournalPosition | None) -> tuple[Material, StoredTrace | None] | None:
+        """What came of the trace and what is stored of it; None when there is nothing new, or when one of them cannot be read.
+
+        What cannot be read now never can: it is counted and given up, so that the traces behind it settle.
+        """
+        try:
+            material = load(taken.trace, self._frames, self._dropped, after)
+            if material is None:
+                return None
+            return material, None if after is None else self._store.trace(taken.trace_id.hex())
+        except StoreUnwritable:
+            raise
+        except Exception as error:
+            trace_id = taken.trace_id.hex()
+            logger.error("trace %s could not be read back: %s in %s", trace_id, type(error).__name__, _place(error))
+            self._telemetry.spans_dropped.labels(DropReason.UNREADABLE).inc(taken.trace.item_count)
+            return None
+
+    def _settlement(self, taken: Taken, material: Material, stored: StoredTrace | None, now: float) -> Settled:
         if material.lost:
             self._telemetry.spans_dropped.labels(DropReason.UNREADABLE).inc(material.lost)
         if material.repaired:

@@ -170,9 +170,15 @@ class EvaluationWorkers:
 
         def claim() -> Sequence[_Claimed]:
             found = self._store.claim_evaluations(limit, now, lease_seconds, paused)
-            return [_Claimed(evaluation, self._definitions.get(evaluation.rubric.version)) for evaluation in found]
+            return [_Claimed(evaluation, self._drawn_for(evaluation)) for evaluation in found]
 
         return await asyncio.to_thread(claim)
+
+    def _drawn_for(self, evaluation: Evaluation) -> DrawnFor | EvaluationFailure:
+        """The rubric version to judge by, or why the evaluation fails without being judged."""
+        if evaluation.unreadable:
+            return EvaluationFailure(ErrorType.EVALUATOR_FAILED, "the stored invocation is damaged and cannot be read")
+        return self._definitions.get(evaluation.rubric.version)
 
     # -- deterministic rubrics -----------------------------------------------------------------------------------------
     async def _deterministic(self) -> bool:

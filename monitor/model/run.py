@@ -140,7 +140,10 @@ class EvaluationState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """A claimed piece of work: judge this invocation by this rubric version. `id` is the store's row key."""
+    """A claimed piece of work: judge this invocation by this rubric version. `id` is the store's row key.
+
+    `unreadable`: what is stored of the invocation is damaged; `invocation` has its ids and times only, and the evaluation is to fail.
+    """
 
     id: int
     monitor: str
@@ -151,6 +154,7 @@ class Evaluation:
     revision: int
     attempts: int
     created_at: float
+    unreadable: bool = False
 
 
 @dataclass(frozen=True, slots=True)

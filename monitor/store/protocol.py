@@ -164,7 +164,7 @@ class Store(Protocol):
     ) -> Sequence[Evaluation]:
         """Take up to `limit` pending evaluations that are due, oldest run first and within a run in the order of u, round-robin over monitors.
         A claim that is neither finished nor postponed within its lease may be claimed again, with one attempt more. Evaluations of
-        `paused_judges` stay.
+        `paused_judges` stay. One whose invocation cannot be read is marked `unreadable` and holds up no other.
         """
         ...
 

@@ -103,3 +103,17 @@ def test_every_acknowledged_trace_is_stored_once_whatever_dies(tmp_path: Path) -
         assert len(one.span_ids) == 2
     assert counted == traces_stored
     assert len(acknowledged) <= traces_stored <= len(acknowledged) + 6  # two under way at each kill
+
+
+def test_late_data_for_a_damaged_row_holds_up_no_other_trace(desk: Desk, store: SqliteStore) -> None:
+    """A stored invocation that cannot be read costs its own late data, counted as unreadable; all other traces settle."""
+    desk.send(traces(agent("bad")))
+    desk.wait(30.0)
+    store._writer.call(lambda c: c.execute("UPDATE invocation_content SET body = X'0178ff'"))
+    desk.send(traces(tool("bad")))
+    desk.send(traces(agent("good")))
+    done = desk.wait(30.0)
+    assert (done.invocations, done.fault) == (1, None)
+    assert store.trace(trace_id("good").hex()) is not None
+    assert desk.count("spans_dropped_total", reason="unreadable") == 1
+    assert desk.index.open_items == 0

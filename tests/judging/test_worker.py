@@ -131,6 +131,23 @@ async def test_a_missing_definition_is_a_failed_evaluation(store: SqliteStore, c
     assert states(store)["done"] == 1
 
 
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "UPDATE invocation_content SET body = X'0178ff' WHERE invocation = 1",
+        "UPDATE invocations SET completeness = '{', tools = '[' WHERE n = 1",
+    ],
+)
+async def test_a_damaged_invocation_fails_alone(store: SqliteStore, clock: ManualClock, damage: str) -> None:
+    """An evaluation whose stored invocation cannot be read fails as evaluator_failed, and the others are judged."""
+    pend(store, 3, CHECK)
+    store._writer.call(lambda c: c.execute(damage))
+    await work(workers(store, clock))
+    (failed,) = store.list_evaluations(Query(state="error")).items
+    assert failed["error"]["type"] == "evaluator_failed"
+    assert states(store) == {"pending": 0, "error": 1, "done": 2}
+
+
 async def test_temporary_failures_are_put_off(store: SqliteStore, clock: ManualClock) -> None:
     """A temporary failure is tried again after its delay, until it succeeds; nothing is stored before."""
     pend(store, 1, ONE)

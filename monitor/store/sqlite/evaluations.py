@@ -5,10 +5,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from monitor.model.invocation import Invocation
 from monitor.model.run import Evaluation, PendingCount, RubricRef
-from monitor.store.sqlite.heads import FROM_HEAD, HEAD, read_invocation
+from monitor.store.sqlite.heads import FROM_HEAD, HEAD, read_or_bare
 
 _FREE = "state = 'pending' AND available_at = 0"
 _Place = tuple[float, float, int]
@@ -103,8 +103,11 @@ def _claimed(connection: sqlite3.Connection, row: int) -> Claim:
 
 
 def read_claims(connection: sqlite3.Connection, claims: Sequence[Claim]) -> list[Evaluation]:
-    """The claims with their invocations; those of one invocation share it. What was deleted meanwhile is left out."""
-    invocations: dict[int, Any] = {}
+    """The claims with their invocations; those of one invocation share it. What was deleted meanwhile is left out.
+
+    One that cannot be read is given without content and marked, so that it fails instead of stopping all later claims.
+    """
+    invocations: dict[int, tuple[Invocation, bool] | None] = {}
     evaluations = []
     for found in claims:
         if found.invocation not in invocations:
@@ -112,19 +115,21 @@ def read_claims(connection: sqlite3.Connection, claims: Sequence[Claim]) -> list
                 f"SELECT {HEAD} {FROM_HEAD} WHERE i.n = ?",
                 (found.invocation,),
             ).fetchone()
-            invocations[found.invocation] = None if row is None else read_invocation(row)
-        if invocations[found.invocation] is not None:
+            invocations[found.invocation] = None if row is None else read_or_bare(row)
+        read = invocations[found.invocation]
+        if read is not None:
             evaluations.append(
                 Evaluation(
                     id=found.row,
                     monitor=found.monitor,
                     rubric=found.rubric,
-                    invocation=invocations[found.invocation],
+                    invocation=read[0],
                     inclusion_probability=found.inclusion_probability,
                     number=found.number,
                     revision=found.revision,
                     attempts=found.attempts,
                     created_at=found.created_at,
+                    unreadable=read[1],
                 )
             )
     return evaluations

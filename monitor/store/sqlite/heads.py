@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import sqlite3
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,6 +14,8 @@ from monitor.model.run import Candidate
 from monitor.store.sqlite.content import with_content
 from monitor.store.sqlite.values import compact, integer, text
 
+_log = logging.getLogger(__name__)
+
 HEAD = """
     i.n, i.id, t.trace_id, i.span_id, i.parent_id, i.conversation_id, p.agent, p.agent_name, p.agent_version, p.environment,
     p.service, p.model, p.operation, p.convention, p.collector, i.started_at, i.ended_at, i.settled_at, i.window_at,
@@ -20,6 +23,11 @@ HEAD = """
     i.output_tokens, i.attributes, i.upstream_probability, i.kept_below, i.merged_into, c.body
 """
 """The columns that `read_invocation` takes, in its order."""
+
+_PACKED = tuple(
+    HEAD.replace("\n", " ").replace(" ", "").split(",").index(name)
+    for name in ("i.completeness", "i.tools", "i.attributes", "c.body")
+)
 
 FROM_HEAD = """
     FROM invocations i JOIN traces t ON t.n = i.trace JOIN profiles p ON p.n = i.profile
@@ -99,6 +107,18 @@ def read_invocation(row: Sequence[Any]) -> Invocation:
     )  # fmt: skip
     names = json.loads(tools) if tools else []
     return _erased(invocation, names) if body is None else with_content(invocation, body)
+
+
+def read_or_bare(row: Sequence[Any]) -> tuple[Invocation, bool]:
+    """An invocation from a row of HEAD; when its content or gaps are damaged, its ids, names and times, and True."""
+    try:
+        return read_invocation(row), False
+    except Exception as error:
+        _log.error("invocation %s cannot be read: %s", row[1], type(error).__name__)
+        bare = list(row)
+        for place in _PACKED:
+            bare[place] = None
+        return read_invocation(bare), True
 
 
 def _erased(invocation: Invocation, tools: list[str]) -> Invocation:
