@@ -32,7 +32,7 @@ RUN tools/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist 
  && rm -f /opt/rubricd/bin/[Aa]ctivate* \
  && find /opt/rubricd -name '*.pyi' -delete \
  && /opt/rubricd/bin/python -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/rubricd/lib \
- && mkdir state && chmod 0700 state
+ && mkdir state
 
 FROM ${RUNTIME_IMAGE}
 ARG VERSION=0.1.0

@@ -120,7 +120,7 @@ def test_the_image_says_what_it_is(engine: Engine, image: str) -> None:
 
 
 def test_the_image_holds_no_tools(engine: Engine, image: str) -> None:
-    """No shell, no package manager of Python, no compiler and no test code, and every file belongs to root."""
+    """No shell, no package manager, no compiler and no test code; the program's files belong to root, its state's folder to its user."""
     container = engine.run(engine.buildah, "from", "--pull-never", image).stdout.strip()
     root = Path(engine.run(engine.buildah, "mount", container).stdout.strip())
     for program in ("bin/sh", "bin/bash", "usr/bin/apt-get", "usr/bin/gcc", "opt/rubricd/bin/pip", "usr/bin/pip3"):
@@ -130,8 +130,7 @@ def test_the_image_holds_no_tools(engine: Engine, image: str) -> None:
     assert not list(packages.glob("pytest*"))
     assert (packages / "monitor" / "__pycache__").is_dir()
     assert all(path.lstat().st_uid == 0 for path in packages.rglob("*"))
-    state = (root / "var" / "lib" / "rubricd").stat()
-    assert (state.st_uid, state.st_mode & 0o777) == (USER, 0o700)
+    assert (root / "var" / "lib" / "rubricd").stat().st_uid == USER
 
 
 class Pod:
