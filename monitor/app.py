@@ -58,6 +58,10 @@ class StartFailed(Exception):
     """The daemon could not start; the message names what and what would be right. Nothing was left running."""
 
 
+class WrongStore(StartFailed):
+    """The store was written by a newer rubricd: this one must not be used with it."""
+
+
 class App:
     """The daemon. `start` once; `stop` drains and may be called twice. `reread` loads the configuration anew, for reloads."""
 
@@ -81,7 +85,10 @@ class App:
             self._parts.append(self.server.stop)
             indexed = await asyncio.to_thread(self._replay)
             await self._start_working()
-        except (StoreUnwritable, StoreTooNew, JournalUnwritable, CollectorFailed, ServerFailed) as error:
+        except StoreTooNew as error:
+            await self.stop()
+            raise WrongStore(str(error)) from error
+        except (StoreUnwritable, JournalUnwritable, CollectorFailed, ServerFailed) as error:
             await self.stop()
             raise StartFailed(str(error)) from error
         self._phase = Phase.READY

@@ -24,7 +24,8 @@ class Judges:
             name: self._made(name, judge, settings) for name, judge in settings.judges.items()
         }
         self._kinds = _redacted_kinds(settings)
-        self._retired: list[Judge] = []
+        self._retired: set[asyncio.Task[None]] = set()
+        self._saved: dict[str, DailyUse] = {}
 
     def _made(self, name: str, judge: JudgeSettings, settings: Settings) -> Judge:
         from monitor.judging.clients.openai_client import OpenAIClient
@@ -48,19 +49,42 @@ class Judges:
             for name, judge in settings.judges.items()
             if name not in kept
         }
-        self._retired += [judge for name, judge in self.current.items() if name not in kept]
+        for name, judge in self.current.items():
+            if name not in kept:
+                self._retire(judge)
+            if name not in settings.judges:
+                self._telemetry.judge_up.remove(name)
         self.current, self._kinds = {**kept, **made}, kinds
+
+    def _retire(self, judge: Judge) -> None:
+        """Let a replaced judge end what it was asked, then give up its connections."""
+
+        async def close() -> None:
+            try:
+                await self._clock.sleep(judge.deadline_seconds)
+            finally:
+                await judge.close()
+
+        task = asyncio.create_task(close(), name=f"retired judge {judge.name}")
+        self._retired.add(task)
+        task.add_done_callback(self._retired.discard)
 
     def save_use(self) -> None:
         """Keep what each judge has used today, so that a restart does not give it a second budget. Blocks on the store."""
         now = self._clock.now()
         for name, judge in self.current.items():
-            self._store.set_state(_USE_KEY.format(name), judge.budget.use(now).as_json())
+            use = judge.budget.use(now)
+            if self._saved.get(name) != use:
+                self._store.set_state(_USE_KEY.format(name), use.as_json())
+                self._saved[name] = use
 
     async def close(self) -> None:
         """Keep the use, and give up connections, those of replaced judges too."""
         await asyncio.to_thread(self.save_use)
-        for judge in [*self.current.values(), *self._retired]:
+        for task in self._retired:
+            task.cancel()
+        await asyncio.gather(*self._retired, return_exceptions=True)
+        for judge in self.current.values():
             await judge.close()
 
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from typing import Any
+from urllib.parse import urlsplit
 
 from collectors.collector import Collector, Polls
 from monitor.clock import rfc3339
 from monitor.configuration import Configuration
 from monitor.judging.judge import Judge
-from monitor.settings.tree import MonitorSettings
+from monitor.sampling import sampling_rule
+from monitor.settings.tree import JudgeSettings, MonitorSettings
 from monitor.settings.units import duration_text
 from monitor.telemetry import Telemetry
 
@@ -32,7 +33,7 @@ def judge_status(judge: Judge, paused: str | None, now: float) -> dict[str, Any]
     return {
         "name": judge.name,
         "model": judge.settings.model,
-        "host": judge.settings.azure.endpoint if judge.settings.azure else judge.settings.base_url,
+        "host": judge_host(judge.settings),
         "problem": paused or judge.stopped,
         "tokens_today": use.tokens,
         "usd_today": round(use.usd, 6) if judge.settings.prices else None,
@@ -40,6 +41,12 @@ def judge_status(judge: Judge, paused: str | None, now: float) -> dict[str, Any]
         "usd_per_day": limits.usd_per_day,
         "budget_remaining_ratio": judge.budget.remaining_ratio(now),
     }
+
+
+def judge_host(judge: JudgeSettings) -> str:
+    """The host and port that content goes to; nothing else of the address."""
+    parts = urlsplit(judge.azure.endpoint if judge.azure else judge.base_url)
+    return f"{parts.hostname}:{parts.port}" if parts.port else str(parts.hostname)
 
 
 def monitor_status(name: str, configuration: Configuration, next_run: float | None, pending: int) -> dict[str, Any]:
@@ -52,6 +59,7 @@ def monitor_status(name: str, configuration: Configuration, next_run: float | No
         "state": "waiting_for_judge" if len(waiting) == len(resolved) else "active",
         "select": settings.select.model_dump(exclude_none=True, exclude_defaults=True),
         "schedule": schedule_text(settings),
+        "rate": sampling_rule(settings, needs_judge=configuration.needs_judge(name)).rate,
         "rubrics": [
             {
                 "name": ref.rubric,
@@ -123,9 +131,3 @@ def schedule_text(settings: MonitorSettings) -> str:
     if schedule.every is not None:
         return f"every {duration_text(schedule.every)}"
     return f"{schedule.cron} {schedule.timezone}"
-
-
-def problems(collectors: Sequence[Collector], judges: Mapping[str, str]) -> list[str]:
-    """One line for each collector or judge that does not work."""
-    found = [f"collector {one.name}: {one.problem}" for one in collectors if one.problem]
-    return found + [f"judge {name}: {reason}" for name, reason in judges.items()]

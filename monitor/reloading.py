@@ -9,8 +9,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
+
+import yaml
 
 from monitor.clock import Clock
 from monitor.configuration import Configuration
@@ -23,7 +25,15 @@ from monitor.telemetry import Telemetry
 LOG = logging.getLogger(__name__)
 
 LOOK_SECONDS = 2.0
-_RESTART = ("collectors", "storage", "server", "exporters", "metrics")
+_RESTART: Mapping[str, Callable[[Settings], object]] = {
+    "collectors": lambda settings: settings.collectors,
+    "storage.path": lambda settings: settings.storage.path,
+    "storage.journal.max_size": lambda settings: settings.storage.journal.max_size,
+    "server": lambda settings: settings.server,
+    "exporters": lambda settings: settings.exporters,
+    "metrics": lambda settings: settings.metrics,
+}
+"""What is read at the start only."""
 
 
 class Reloader:
@@ -63,15 +73,20 @@ class Reloader:
     async def reload(self) -> None:
         """Reload now. Raises ConfigurationError, and leaves the old configuration in force, when the new one is wrong."""
         async with self._lock:
+            # The hash is taken before the files are read: what changes in between is seen as a change at the next look.
+            self._seen = await asyncio.to_thread(_content, self._configuration)
             try:
                 found = await asyncio.to_thread(self._reread)
+                self._warn(self._configuration.settings, found.settings)
+                await self._apply(found)
             except ConfigurationError as error:
                 self._telemetry.reload_successful.set(0)
                 LOG.error("the configuration was not reloaded, the old one stays in force: %s", error)
                 raise
-            self._seen = await asyncio.to_thread(_content, found)
-            self._warn(self._configuration.settings, found.settings)
-            await self._apply(found)
+            except Exception:
+                self._telemetry.reload_successful.set(0)
+                self._seen = ""  # right, but it could not be put in force: tried again at the next look
+                raise
             self._configuration = found
             self._telemetry.reload_successful.set(1)
             self._telemetry.reload_timestamp.set(self._clock.now())
@@ -79,9 +94,9 @@ class Reloader:
 
     @staticmethod
     def _warn(before: Settings, after: Settings) -> None:
-        for section in _RESTART:
-            if getattr(before, section) != getattr(after, section):
-                LOG.warning("a change of `%s` takes effect at the next restart", section)
+        for name, part in _RESTART.items():
+            if part(before) != part(after):
+                LOG.warning("a change of `%s` takes effect at the next restart", name)
 
     async def _watch(self) -> None:
         while True:
@@ -98,20 +113,20 @@ class Reloader:
                 except ConfigurationError:
                     continue  # said already; the next change is tried again
                 except Exception as error:
-                    self._telemetry.reload_successful.set(0)
                     LOG.error("the configuration was not reloaded: %s", type(error).__name__, exc_info=True)
 
 
 def _content(configuration: Configuration) -> str:
     """A hash of the configuration file, of all rubric files that it names, and of the programs of `code` rubrics in use."""
     digest = hashlib.sha256()
-    folder = Path(configuration.file).parent
-    files = [Path(configuration.file)]
-    for pattern in configuration.settings.rubric_files:
-        path = Path(pattern)
-        files += sorted(
-            (folder if not path.is_absolute() else Path(path.anchor)).glob(str(path.relative_to(path.anchor)))
+    main = Path(configuration.file)
+    files = [main]
+    for pattern in _patterns(main):
+        path = Path(pattern).expanduser()
+        root, relative = (
+            (Path(path.anchor), path.relative_to(path.anchor)) if path.is_absolute() else (main.parent, path)
         )
+        files += sorted(root.glob(str(relative)))
     for file in files:
         try:
             digest.update(str(file).encode() + b"\0" + file.read_bytes() + b"\0")
@@ -122,3 +137,12 @@ def _content(configuration: Configuration) -> str:
             if isinstance(one.rubric.spec, CodeSpec):
                 digest.update(current_content(one.rubric.spec).encode())
     return digest.hexdigest()
+
+
+def _patterns(file: Path) -> list[str]:
+    """The rubric files that the configuration names as it stands now, also while it is wrong: correcting one of them is a change."""
+    try:
+        named = yaml.safe_load(file.read_text(encoding="utf-8"))["rubric_files"]
+    except (OSError, ValueError, TypeError, KeyError, yaml.YAMLError):
+        return []
+    return [pattern for pattern in named if isinstance(pattern, str)] if isinstance(named, list) else []

@@ -56,7 +56,10 @@ def latest_time(body: bytes, signal: Signal) -> int:
             for raw in scope.items:
                 item = _read(kind, raw)
                 if item is not None:
-                    latest = max(latest, item.end_time_unix_nano if kind is Span else item.time_unix_nano)
+                    own = (
+                        item.end_time_unix_nano if kind is Span else item.time_unix_nano or item.observed_time_unix_nano
+                    )
+                    latest = max(latest, own)
     return latest
 
 

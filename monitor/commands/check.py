@@ -85,7 +85,7 @@ def _monitor(name: str, configuration: Configuration, judged_per_hour: float | N
     needs_judge = configuration.needs_judge(name)
     rule = sampling_rule(settings, needs_judge=needs_judge)
     resolved = configuration.resolved[name]
-    cost = list(_costs(resolved, configuration, rule.max_per_hour, settings.trust))
+    cost = list(_costs(resolved, configuration, None if rule.always else rule.max_per_hour, settings.trust))
     per_hour = judged_per_hour if judged_per_hour is not None else rule.max_per_hour
     drops = _drops(name, configuration, per_hour)
     samples = max((one["judged"] for one in drops if one["judged"]), default=samples_to_see_drop(DROP_FROM, DROP_TO))
@@ -147,6 +147,8 @@ def _costs(
     for name, samples in by_judge.items():
         judge = configuration.settings.judges[name]
         calls = None if per_hour is None else math.ceil(int(per_hour * 24) * sum(samples) * (1 + trust.judge_twice))
+        # What a cap left over is carried for an hour; each call may be repaired, asked in another form, and tried again.
+        most = None if calls is None else math.ceil(calls * 25 / 24) * CALLS_A_SAMPLE * judge.max_attempts
         yield {
             "judge": name,
             "model": judge.model,

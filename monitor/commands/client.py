@@ -87,4 +87,6 @@ class Server:
     def items(self, path: str, **parameters: str | int | None) -> list[dict[str, Any]]:
         """The items of a listing's first page."""
         page = self.get(path, **parameters)
-        return list(page["items"]) if page else []
+        if not isinstance(page, dict) or "items" not in page:
+            raise not_done(f"{self._url} answers, but not as a rubricd does; is --server right?")
+        return list(page["items"])

@@ -41,6 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def command(arguments: argparse.Namespace) -> int:
     """Run the demo; exit 3 when the daemon cannot start."""
+    from collectors.otlp.sender import NotDelivered
     from monitor.app import StartFailed
     from monitor.settings.document import ConfigurationError
 
@@ -51,7 +52,7 @@ def command(arguments: argparse.Namespace) -> int:
             asyncio.run(_demo(arguments, folder))
     except ConfigurationError as error:
         raise wrong_input(str(error)) from error
-    except StartFailed as error:
+    except (StartFailed, NotDelivered) as error:
         raise not_done(str(error)) from error
     return Exit.DONE
 
@@ -131,6 +132,8 @@ async def _until_judged(app: App, traffic: Traffic, screen: Any) -> None:
         if await asyncio.to_thread(_all_done, app, traffic.sent):
             break
         await app.clock.sleep(0.5)
+    else:
+        traffic.phase = Phase.LATE
     await _show(app, traffic, screen)
 
 

@@ -25,6 +25,7 @@ class Phase(StrEnum):
 
     GOOD = "both agents are well"
     WORSE = "restaurant-booking 1.5.0 is rolled out: it got worse"
+    LATE = "not all of it was judged in the time that was given"
     SETTLING = "the traffic has ended; the last invocations settle and are judged"
 
 

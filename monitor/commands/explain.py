@@ -43,10 +43,13 @@ def command(arguments: argparse.Namespace) -> int:
 def _nothing_known(server: Server, trace_id: str) -> str:
     if server.get(f"/api/v1/traces/{trace_id}") is not None:
         return "the trace has settled and waits for the next run of the monitors"
-    return (
-        "no invocation of this trace is stored: it has not settled yet, it was sampled out at intake, it holds no agent spans, "
-        "or its spans never came here"
-    )
+    from monitor.sampling import sampling_number
+
+    number = sampling_number(trace_id)
+    rates = [monitor.get("rate") for monitor in server.items("/api/v1/monitors")]
+    if rates and all(isinstance(rate, float) and number >= rate for rate in rates):
+        return f"its sampling number u={number:.6f} is at or above the rate of every monitor: its spans are not kept at intake"
+    return f"no invocation of this trace is stored (u={number:.6f}): it has not settled yet, it holds no agent spans, or its spans never came here"
 
 
 Verdicts = dict[tuple[str, str, str], dict[str, Any]]

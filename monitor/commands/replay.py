@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from monitor.commands.exits import Exit, not_done, wrong_input
+from monitor.commands.exits import CommandFailed, Exit, not_done, wrong_input
 from monitor.commands.printing import note
 
 if TYPE_CHECKING:
@@ -56,15 +56,19 @@ def command(arguments: argparse.Namespace) -> int:
         shift = int(now * 1e9) - max(latest_time(body, signal) for body, signal in requests)
     rewrite = Rewrite(shift, f"{now!r}" if fresh else None)
     try:
-        sent = 0
+        sent = refused = 0
         for body, signal in _paced(requests, arguments.rate):
-            sending.send(body if rewrite == Rewrite() else rewritten(body, signal, rewrite), signal)
+            refused += sending.send(body if rewrite == Rewrite() else rewritten(body, signal, rewrite), signal)
             sent += 1
     except NotDelivered as error:
         raise not_done(f"{error}; {sent} of {len(requests)} requests were sent") from error
     finally:
         sending.close()
     note(f"sent {sent} requests to {arguments.endpoint}")
+    if refused:
+        raise CommandFailed(
+            Exit.NO, f"{refused} spans or log records were refused (partial success): their ids or values are wrong"
+        )
     return Exit.DONE
 
 

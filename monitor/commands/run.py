@@ -34,13 +34,15 @@ def command(arguments: argparse.Namespace) -> int:
     if arguments.role != "all":
         raise wrong_input(f"--role {arguments.role}: no such role; `all` is the only one")
     file = configuration_file(arguments.config)
-    from monitor.app import StartFailed, run_daemon
+    from monitor.app import StartFailed, WrongStore, run_daemon
     from monitor.settings.document import ConfigurationError
 
     try:
         asyncio.run(run_daemon(file, os.environ))
     except ConfigurationError as error:
         raise wrong_input(f"the configuration is wrong, nothing was started:\n{error}") from error
+    except WrongStore as error:
+        raise wrong_input(str(error)) from error
     except StartFailed as error:
         raise not_done(str(error)) from error
     return Exit.DONE

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 from monitor.clock import Clock
 from monitor.model.run import Evaluation
-from monitor.model.verdict import Verdict
+from monitor.model.verdict import ErrorType, EvaluationFailure, Judgement, Verdict
 from monitor.store.protocol import Store, StoreUnwritable
 
 LOG = logging.getLogger(__name__)
@@ -43,11 +44,40 @@ class VerdictWriter:
         async with self._writing:
             while self._waiting:
                 batch = self._waiting[:_LARGEST_BATCH]
-                await asyncio.to_thread(self._store.finish_evaluations, batch)
+                stored = await self._store_all(batch)
                 del self._waiting[: len(batch)]
-                for _, verdict in batch:
+                for _, verdict in stored:
                     if self._on_verdict is not None:
                         self._on_verdict(verdict)
+
+    async def _store_all(self, batch: Sequence[Result]) -> Sequence[Result]:
+        """Store a batch, each by itself where the batch cannot be. A result that cannot be stored becomes a failed evaluation: it must not
+        keep the others, nor be asked of the judge again and again.
+        """
+        try:
+            await asyncio.to_thread(self._store.finish_evaluations, batch)
+        except StoreUnwritable:
+            raise
+        except Exception as error:
+            if len(batch) > 1:
+                return [done for one in batch for done in await self._store_all([one])]
+            return await self._store_failed(*batch[0], error)
+        return batch
+
+    async def _store_failed(self, evaluation: Evaluation, verdict: Verdict, error: Exception) -> Sequence[Result]:
+        LOG.error("a verdict could not be stored: %s", type(error).__name__, extra={"rubric": verdict.rubric})
+        failure = EvaluationFailure(
+            ErrorType.EVALUATOR_FAILED, f"the verdict could not be stored: {type(error).__name__}"
+        )
+        failed = replace(verdict, judgement=Judgement(None, failure=failure, threshold=verdict.judgement.threshold))
+        try:
+            await asyncio.to_thread(self._store.finish_evaluations, [(evaluation, failed)])
+        except StoreUnwritable:
+            raise
+        except Exception as again:
+            LOG.error("nor could its failure be: %s", type(again).__name__, extra={"rubric": verdict.rubric})
+            return ()
+        return ((evaluation, failed),)
 
     async def stop(self) -> None:
         """Store what waits and end. What cannot be stored is judged again when its lease has run out."""

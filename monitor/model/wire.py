@@ -109,6 +109,9 @@ def invocation_from_json(data: Mapping[str, Any]) -> Invocation:
     for key in ("id", "trace_id", "started_at", "ended_at"):
         if not isinstance(data.get(key), str):
             raise InvalidInvocation(f"{key}: {data.get(key)!r} is no text; an invocation has {key} as text")
+    probability = data.get("inclusion_probability", 1.0)
+    if not isinstance(probability, int | float) or isinstance(probability, bool) or not 0 < probability <= 1:
+        raise InvalidInvocation(f"inclusion_probability: {probability!r} is no probability above 0, 1 at most")
     known = {"id", "trace_id", "span_id", "parent_id", "conversation_id", "agent_name", "agent_version", "environment"}
     known |= {"service", "model", "revision", "system_instructions", "user_input", "final_response", "error"}
     known |= {"model_calls", "input_tokens", "output_tokens", "inclusion_probability", "convention", "collector"}

@@ -77,7 +77,7 @@ def _expand(value: Any, path: KeyPath, document: Document, environment: Mapping[
         return {key: _expand(item, (*path, key), document, environment, faults) for key, item in value.items()}
     if isinstance(value, list):
         return [_expand(item, (*path, index), document, environment, faults) for index, item in enumerate(value)]
-    if not isinstance(value, str) or "$" not in value or path[:1] in (("rubrics",), ("links",)):
+    if not isinstance(value, str) or "$" not in value:
         return value
 
     def substitute(match: re.Match[str]) -> str:
@@ -104,7 +104,7 @@ def _literal_secrets(document: Document) -> Iterator[Fault]:
         for path, value in _at(document.data, pattern, ()):
             if path[-2] == "headers" and path[0] == "collectors" and str(path[-1]).lower() in _PLAIN_HEADERS:
                 continue
-            if isinstance(value, str) and not re.fullmatch(r"\s*(Bearer )?\$\{env:[^}]*\}\s*", value):
+            if isinstance(value, str) and not re.fullmatch(r"\s*(Bearer )?\$\{env:[A-Za-z_][A-Za-z0-9_]*\}\s*", value):
                 alternative = "api_key_file" if path[-1] == "api_key" else "an environment variable"
                 yield document.fault(path, f"is a literal secret: write ${{env:NAME}} instead, or use {alternative}")
 

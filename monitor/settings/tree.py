@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from enum import StrEnum
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
@@ -130,6 +131,20 @@ class JudgeSettings(Section):
     max_tokens: int | None = Field(None, ge=16)
     limits: Limits = Limits()
     prices: Prices | None = None
+
+    @field_validator("base_url")
+    @classmethod
+    def _is_a_url(cls, value: str) -> str:
+        try:
+            parts = urlsplit(value)
+            right = parts.scheme in ("http", "https") and parts.hostname is not None and parts.port != 0
+        except ValueError:
+            right = False
+        if not right:
+            raise ValueError("is no URL: write one such as https://api.openai.com/v1")
+        if parts.username is not None or parts.password is not None:
+            raise ValueError("holds a user or a password: give the key by api_key: ${env:NAME}, or api_key_file")
+        return value
 
     @model_validator(mode="after")
     def _prices_for_a_budget(self) -> JudgeSettings:
