@@ -229,6 +229,7 @@ class App:
             lambda: self.settler.configure(settling_rules(settings.assembly), options, self.clock.now())
         )
         self.intake.early_drop = early_drop(configuration)
+        configure_logging(settings.logging.level, settings.logging.format)
         await self.scheduler.reload(configuration.scheduled())
         self.configuration = configuration
 
