@@ -123,8 +123,9 @@ class LangfuseSource:
         if self._v2 is not False:
             answer = await self._http.get(V2, [*parameters, ("fields", fields), ("limit", str(limit))])
             if answer.status == 200:
+                rows = await self._by_cursor(answer, [*parameters, ("fields", fields), ("limit", str(limit))])
                 self._v2 = True
-                return await self._by_cursor(answer, [*parameters, ("fields", fields), ("limit", str(limit))])
+                return rows
             if answer.status not in (404, 405, 501) or self._v2:
                 raise self._refused(V2, answer)
         found = await self._by_page(parameters)

@@ -68,7 +68,7 @@ class TraceStore:
 
 def jaeger(program: str, folder: Path) -> TraceStore:
     """Jaeger 2 with its memory storage."""
-    otlp, query, grpc, health, telemetry = (free_port() for _ in range(5))
+    otlp, query, grpc, health = (free_port() for _ in range(4))
     configuration: dict[str, Any] = {
         "service": {
             "extensions": ["jaeger_storage", "jaeger_query", "healthcheckv2"],
