@@ -25,10 +25,9 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What to do, with what, and the server."""
     parser.epilog = (
-        "examples:\n"
-        "  rubricd labels sample --monitor default --rubric booking --size 100 > to-label.csv\n"
-        "  rubricd labels import labelled.csv --labeler ada\n"
-        "  rubricd labels report"
+        "example: rubricd labels sample --monitor default --rubric booking --size 100 > to-label.csv\n"
+        "         rubricd labels import labelled.csv --labeler ada\n"
+        "         rubricd labels report"
     )
     parser.add_argument("action", choices=("sample", "import", "report"), help="draw, take in, or tell")
     parser.add_argument("file", metavar="FILE", nargs="?", type=Path, help="for import: CSV or JSON Lines")
