@@ -184,7 +184,7 @@ class App:
             passrates=self.passrates,
             scrape=Exposition(self.registry).page,
             readiness=self.readiness,
-            collectors=lambda: [collector_status(one) for one in self.collectors],
+            collectors=self._collector_statuses,
             judges=self._judge_statuses,
             monitors=self._monitor_statuses,
             reload=self.reloader.reload,
@@ -251,6 +251,13 @@ class App:
     def _check_plans(self) -> tuple[CheckPlan, ...]:
         """How judges are checked by the configuration in force."""
         return self.configuration.check_plans()
+
+    def _collector_statuses(self) -> list[Status]:
+        open_traces = self.index.open_traces
+        return [
+            collector_status(one, self.upkeep.spans_per_second(one.name), open_traces[one.name])
+            for one in self.collectors
+        ]
 
     def _judge_statuses(self) -> list[Status]:
         now = self.clock.now()

@@ -15,13 +15,15 @@ from monitor.settings.units import duration_text
 from monitor.telemetry import Telemetry
 
 
-def collector_status(collector: Collector) -> dict[str, Any]:
-    """A collector: where it listens or what it reads, and its problem."""
+def collector_status(collector: Collector, spans_per_second: float | None, open_traces: int) -> dict[str, Any]:
+    """A collector: where it listens or what it reads, its problem, spans a second of the last minute, and traces that have not settled."""
     return {
         "name": collector.name,
         "type": collector.name.partition("/")[0],
         "endpoints": list(collector.endpoints),
         "problem": collector.problem,
+        "spans_per_second": None if spans_per_second is None else round(spans_per_second, 3),
+        "open_traces": open_traces,
         "lag_seconds": round(collector.lag_seconds, 1) if isinstance(collector, Polls) else None,
     }
 

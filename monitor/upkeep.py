@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -24,6 +25,7 @@ LOG = logging.getLogger(__name__)
 
 SETTLE_SECONDS = 0.2
 FIGURES_SECONDS = 2.0
+RATE_SECONDS = 60.0
 REGRESSION_SECONDS = 1.0
 CHECK_SECONDS = 5.0
 RETENTION_SECONDS = 30.0
@@ -54,6 +56,7 @@ class Upkeep:
         self._settling = threading.Lock()
         self._tasks: list[asyncio.Task[None]] = []
         self.pending: dict[str, int] = {}
+        self._received: deque[tuple[float, dict[str, float]]] = deque()
 
     def start(self) -> None:
         """Begin."""
@@ -105,11 +108,31 @@ class Upkeep:
 
         return await asyncio.to_thread(step)
 
+    def spans_per_second(self, collector: str) -> float | None:
+        """Spans that a collector received a second, over the last minute; None before there are two looks."""
+        if len(self._received) < 2:
+            return None
+        (started, before), (ended, now) = self._received[0], self._received[-1]
+        return (now.get(collector, 0.0) - before.get(collector, 0.0)) / (ended - started) if ended > started else None
+
+    def _note_received(self) -> None:
+        moment = self._kept.clock.monotonic()
+        counted = {
+            sample.labels["collector"]: sample.value
+            for family in self._kept.telemetry.spans_received.collect()
+            for sample in family.samples
+            if sample.name.endswith("_total")
+        }
+        self._received.append((moment, counted))
+        while moment - self._received[0][0] > RATE_SECONDS:
+            self._received.popleft()
+
     async def _figures(self) -> bool:
         kept = self._kept
         now = kept.clock.now()
         counts = await asyncio.to_thread(kept.store.pending, now)
         self.pending = {count.monitor: count.count for count in counts}
+        self._note_received()
         for collector in kept.collectors():
             kept.telemetry.collector_up.labels(collector.name).set(0 if collector.problem else 1)
             if isinstance(collector, Polls):

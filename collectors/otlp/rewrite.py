@@ -9,12 +9,15 @@ from typing import Any
 from collectors.otlp.schema import DecodeError, LogRecord, Span, SplitRequest
 from collectors.sink import Signal
 
+_CONVERSATION = (b"gen_ai.conversation.id", b"session.id")
 _TIMES = ("time_unix_nano", "observed_time_unix_nano")
 
 
 @dataclass(frozen=True, slots=True)
 class Rewrite:
-    """What is changed: times by `shift_nanoseconds`; with a `salt` every trace id is replaced by one that depends on it and on the salt."""
+    """What is changed: times by `shift_nanoseconds`; with a `salt` every trace id is replaced by one that depends on it and on the salt, and a
+    conversation becomes another one of the same turns.
+    """
 
     shift_nanoseconds: int = 0
     salt: str | None = None
@@ -24,6 +27,12 @@ class Rewrite:
         if self.salt is None or len(trace_id) != 16:
             return trace_id
         return hashlib.sha256(self.salt.encode() + b":" + trace_id).digest()[:16]
+
+    def conversation_id(self, value: bytes) -> bytes:
+        """The conversation id as it is sent; the same id and salt give the same new id."""
+        if self.salt is None:
+            return value
+        return value + b"-" + hashlib.sha256(self.salt.encode() + b":" + value).hexdigest()[:8].encode()
 
     def time(self, nanoseconds: int) -> int:
         """A time as it is sent; 0 (not set) stays 0."""
@@ -74,6 +83,9 @@ def _span(span: Any, rewrite: Rewrite) -> None:
     span.trace_id = rewrite.trace_id(span.trace_id)
     span.start_time_unix_nano = rewrite.time(span.start_time_unix_nano)
     span.end_time_unix_nano = rewrite.time(span.end_time_unix_nano)
+    for pair in span.attributes:
+        if pair.key in _CONVERSATION and pair.value.WhichOneof("value") == "string_value":
+            pair.value.string_value = rewrite.conversation_id(pair.value.string_value)
     for event in span.events:
         event.time_unix_nano = rewrite.time(event.time_unix_nano)
     for link in span.links:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import argparse
+from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 from monitor.commands.client import Server, add_server_arguments
 from monitor.commands.exits import Exit
 from monitor.commands.printing import json_lines, percent, say, table
+
+LOOKED_AT = 500
+"""Newest invocations that tell which dialect an agent speaks and what its telemetry lacks."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +35,7 @@ def command(arguments: argparse.Namespace) -> int:
     _collectors(collectors)
     if judges:
         _judges(judges)
+    _agents(server.items("/api/v1/invocations", limit=LOOKED_AT))
     _monitors(monitors)
     _pass_rates(monitors)
     return Exit.DONE
@@ -49,6 +54,27 @@ def _collectors(collectors: Sequence[dict[str, Any]]) -> None:
         for one in collectors
     ]
     table("collectors", columns, rows, right=("spans/s", "open traces"))
+
+
+def _agents(invocations: Sequence[dict[str, Any]]) -> None:
+    """Per agent the dialects of its telemetry, and which fields that lacks, among the newest invocations."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for one in invocations:
+        found.setdefault(one["agent_name"] or one["service"] or "unknown", []).append(one)
+    rows = []
+    for agent, of_agent in sorted(found.items()):
+        lacks = Counter(field for one in of_agent for field in one["completeness"]["missing"])
+        shown = ", ".join(f"{field} {count / len(of_agent):.0%}" for field, count in lacks.most_common(6))
+        rows.append(
+            (agent, ", ".join(sorted({one["convention"] for one in of_agent})), len(of_agent), shown or "nothing")
+        )
+    if rows:
+        table(
+            "agents, by the newest invocations",
+            ("agent", "dialect", "looked at", "telemetry lacks"),
+            rows,
+            right=("looked at",),
+        )
 
 
 def _judges(judges: Sequence[dict[str, Any]]) -> None:

@@ -37,6 +37,7 @@ def test_a_rewritten_run_is_the_same_run_under_another_id() -> None:
         old.invocation.user_input,
         old.invocation.final_response,
     )
+    assert new.invocation.conversation_id != old.invocation.conversation_id or old.invocation.conversation_id is None
     assert [call.arguments for call in new.invocation.tool_calls] == [
         call.arguments for call in old.invocation.tool_calls
     ]
