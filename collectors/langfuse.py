@@ -94,7 +94,8 @@ class LangfuseSource:
                 marks = (str(observation.get(key) or "") for key in ("updatedAt", "endTime"))
                 ends[trace_id] = max(ends.get(trace_id, ""), *marks)
         for trace_id in counts:
-            self._ids[hex_id(trace_id, 32)] = trace_id
+            if hex_id(trace_id, 32) != trace_id:
+                self._ids[hex_id(trace_id, 32)] = trace_id
         return Found(tuple(Hit(hex_id(one, 32), f"{ends[one]}") for one in counts))
 
     async def fetch(self, trace_id: str, window: Window) -> Fetched | None:

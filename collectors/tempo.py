@@ -119,15 +119,17 @@ class TempoSource:
             )
             answer = await self._http.get(f"/api/v2/traces/{trace_id}", parameters, _PROTOBUF)
             if answer.status == 200:
+                found = _second(self._body(answer))
                 self._v2 = True
-                return _second(self._body(answer))
+                return found
             if answer.status != 404 or self._v2:
                 self._check_absent(answer)
                 return None
         answer = await self._http.get(f"/api/traces/{trace_id}", (), _PROTOBUF)
         if answer.status == 200:
+            older = Fetched(self._body(answer))
             self._v2 = False
-            return Fetched(self._body(answer))
+            return older
         self._check_absent(answer)
         return None
 

@@ -65,7 +65,7 @@ def test_observations_of_langfuses_own_sdk_become_an_invocation() -> None:
         ("book", {"size": 2}, '{"ok": true}')
     ]
     assert (found["model"], found["input_tokens"], found["output_tokens"]) == ("gpt-4.1-mini", 10, 3)
-    assert found["started_at"] == "2026-11-18T09:00:00.000000Z"
+    assert found["started_at"] == "2026-11-18T09:00:00.000000000Z"
 
 
 def test_an_observation_without_an_end_is_open() -> None:
