@@ -94,9 +94,13 @@ def _new(one: Assembled) -> InvocationChange:
 
 
 def _changed(old: StoredInvocation, one: Assembled) -> InvocationChange | None:
-    """The next revision under the old id, or None when the late data changed nothing."""
+    """The next revision under the old id, or None when the late data changed nothing.
+
+    It is always to be judged again: whether it has been judged only the store knows, in the transaction that puts the revision in place. A
+    verdict may have come since `old` was read. (Under `late_spans: ignore` late data is not brought here.)
+    """
     invocation = replace(one.invocation, id=old.invocation.id, revision=old.invocation.revision + 1)
     mark = digest(invocation)
     if mark == old.digest:
         return None
-    return InvocationChange(invocation, one.span_ids, mark, rejudge=old.judged)
+    return InvocationChange(invocation, one.span_ids, mark, rejudge=True)

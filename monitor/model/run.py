@@ -240,7 +240,8 @@ class JournalPosition:
 class InvocationChange:
     """One invocation of a settled trace as it is to be stored.
 
-    `invocation.revision` is already right. `rejudge` asks for new evaluations where it has been judged. `span_ids` are its
+    `invocation.revision` is already right. `rejudge` asks for new evaluations where it has been judged by the time
+    that the store puts the revision in place. `span_ids` are its
     member spans, `digest` a hash of its meaning (equal digests: nothing changed).
     """
 

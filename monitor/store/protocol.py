@@ -61,7 +61,7 @@ class Store(Protocol):
     def save_traces(self, settlements: Sequence[TraceSettlement]) -> None:
         """Store settled traces. New invocations wait for each of the settlement's monitors; an invocation that exists is replaced
         by its revision, keeps its decisions, and with `rejudge` gets new pending evaluations for the rubric versions it
-        was drawn for. Counts `invocations_total` once per id. Saving the same settlement twice changes nothing.
+        was drawn for and has been judged by, as found in this transaction. Counts `invocations_total` once per id. Saving the same settlement twice changes nothing.
         """
         ...
 
@@ -113,6 +113,10 @@ class Store(Protocol):
         """
         ...
 
+    def pending_ticks(self, monitor: str) -> Sequence[float]:
+        """The runs of a monitor that have left evaluations which are not finished, by tick."""
+        ...
+
     def retire_monitors(self, active: Collection[str]) -> int:
         """Drop what waits for monitors that are not among the active ones, so that content is not kept for them. Returns how many
         considerations were dropped. Their pending evaluations stay and are judged.
@@ -160,11 +164,16 @@ class Store(Protocol):
 
     # -- evaluations ---------------------------------------------------------------------------------------------------
     def claim_evaluations(
-        self, limit: int, now: float, lease_seconds: float, paused_judges: Collection[str] = ()
+        self,
+        limit: int,
+        now: float,
+        lease_seconds: float,
+        paused_judges: Collection[str] = (),
+        paused_monitors: Collection[str] = (),
     ) -> Sequence[Evaluation]:
         """Take up to `limit` pending evaluations that are due, oldest run first and within a run in the order of u, round-robin over monitors.
         A claim that is neither finished nor postponed within its lease may be claimed again, with one attempt more. Evaluations of
-        `paused_judges` stay. One whose invocation cannot be read is marked `unreadable` and holds up no other.
+        `paused_judges` stay, and those of `paused_monitors` that need a judge. One whose invocation cannot be read is marked `unreadable` and holds up no other.
         """
         ...
 

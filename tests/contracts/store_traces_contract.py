@@ -159,6 +159,15 @@ class TracesContract:
             (e.rubric, e.number, e.inclusion_probability, 2, 0) for e in evaluations
         ]
 
+    def test_rejudge_leaves_what_was_never_judged_in_the_queue_once(self, store: Store) -> None:
+        """A revision of an invocation that is still pending, or was not drawn, makes no further evaluation."""
+        store.save_traces([settlement(invocation("a")), settlement(invocation("b"))])
+        store.save_traces([settlement(invocation("b", revision=2), consumed=JournalPosition(1, 200), rejudge=True)])
+        assert store.claim_evaluations(10, T0 + 59, 60) == ()
+        store.execute_run(request(), take_all)
+        store.save_traces([settlement(invocation("a", revision=2), consumed=JournalPosition(1, 200), rejudge=True)])
+        assert sorted(e.invocation.revision for e in store.claim_evaluations(10, T0 + 61, 60)) == [2, 2]
+
     def test_without_rejudge_the_verdict_stands(self, store: Store) -> None:
         """A change that is not to be judged again leaves the verdict and asks for nothing."""
         evaluations = draw_and_claim(store, invocation())

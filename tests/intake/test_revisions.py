@@ -47,11 +47,10 @@ def test_an_unchanged_invocation_is_no_change() -> None:
 
 
 def test_a_changed_invocation_is_the_next_revision() -> None:
-    """Changed: revision + 1; judged again only if it was judged."""
-    [one] = revise([stored("a", "ab", revision=4)], [assembled("a", "ab", answer="no")]).changes
-    assert (one.invocation.revision, one.rejudge) == (5, False)
-    [two] = revise([stored("a", "ab", judged=True)], [assembled("a", "ab", answer="no")]).changes
-    assert (two.invocation.revision, two.rejudge) == (2, True)
+    """Changed: revision + 1, to be judged again where the store finds it judged, whatever was known when it was read."""
+    for judged in (False, True):
+        [one] = revise([stored("a", "ab", revision=4, judged=judged)], [assembled("a", "ab", answer="no")]).changes
+        assert (one.invocation.revision, one.rejudge) == (5, True)
 
 
 def test_a_moved_root_keeps_the_old_id() -> None:

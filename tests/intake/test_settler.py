@@ -209,15 +209,6 @@ def test_late_spans_revise_the_invocation(desk: Desk) -> None:
     assert len(desk.stored("t")[0].invocation.tool_calls) == 2
 
 
-def test_late_spans_of_an_unjudged_invocation_only_revise_it(desk: Desk) -> None:
-    """What has not been judged yet is revised without being judged again."""
-    desk.send(traces(agent("t")))
-    desk.wait(30.0)
-    desk.send(traces(tool("t")))
-    desk.wait(30.0)
-    assert [change.rejudge for change in desk.store.saved[-1].changes] == [False]
-
-
 def test_late_data_that_says_nothing_new_makes_no_revision(desk: Desk) -> None:
     """A late span that the invocation does not show counts as late, and the invocation stays as it is."""
     desk.send(traces(agent("t")))

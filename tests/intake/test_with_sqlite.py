@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from monitor.model.run import Query
+from monitor.model.run import Query, StoredTrace
 from monitor.model.tallies import TallyName
 from monitor.store.sqlite import SqliteStore
+from tests.contracts.store_material import request, take_all, verdict_of
 from tests.intake.desk import Desk
 from tests.intake.pipeline import Pipeline
 from tests.intake.traffic import agent, run, span_id, tool, trace_id, traces
@@ -117,3 +118,26 @@ def test_late_data_for_a_damaged_row_holds_up_no_other_trace(desk: Desk, store: 
     assert store.trace(trace_id("good").hex()) is not None
     assert desk.count("spans_dropped_total", reason="unreadable") == 1
     assert desk.index.open_items == 0
+
+
+def test_a_verdict_that_comes_while_late_data_settles_is_replaced(
+    desk: Desk, store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker that finishes between the settler's reading and its storing judged the old revision: the new one is judged too."""
+    desk.send(traces(agent("t")))
+    desk.wait(30.0)
+    now = desk.clock.now()
+    store.execute_run(request("quality", now + 1.0), take_all)
+    [evaluation] = store.claim_evaluations(10, now, 600.0)
+    read = store.trace
+
+    def finish_then_give(trace: str) -> StoredTrace | None:
+        found = read(trace)
+        store.finish_evaluations([(evaluation, verdict_of(evaluation))])
+        return found
+
+    monkeypatch.setattr(store, "trace", finish_then_give)
+    desk.send(traces(tool("t")))
+    assert desk.wait(30.0).revised == 1
+    [again] = store.claim_evaluations(10, desk.clock.now(), 600.0)
+    assert (again.id, again.revision) == (evaluation.id, 2)

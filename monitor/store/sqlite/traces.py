@@ -174,7 +174,10 @@ def _count(counting: Counting, settlement: TraceSettlement, invocation: Invocati
 def _revise(
     connection: sqlite3.Connection, row: int, values: dict[str, Any], settlement: TraceSettlement, *, rejudge: bool
 ) -> None:
-    """Put a revision in place. It keeps its first settling, its decisions and its place in the queue; claims of the old one are void."""
+    """Put a revision in place. It keeps its first settling, its decisions and its place in the queue; claims of the old one are void.
+
+    What was judged is found here, in the writer's transaction: a verdict may have come since the settler looked.
+    """
     assignments = ", ".join(f"{name} = :{name}" for name in values)
     connection.execute(f"UPDATE invocations SET {assignments} WHERE n = :row", {**values, "row": row})  # noqa: S608
     place = (values["window_at"], row)
