@@ -171,7 +171,8 @@ def designed_intervals(name: str, design: Callable[..., Sample], reps: int) -> l
 
 def table(title: str, cells: dict[tuple[float, int], float], digits: int = 3) -> None:
     """A table by rate and size."""
-    print(f"\n{title}\n\n| rate | " + " | ".join(f"n={n}" for n in SIZES) + " |\n|---" * (len(SIZES) + 1) + "|")
+    print(f"\n{title}\n\n| rate | " + " | ".join(f"n={n}" for n in SIZES) + " |")
+    print("|---" * (len(SIZES) + 1) + "|")
     for rate in RATES:
         print(f"| {rate} | " + " | ".join(f"{cells[rate, n]:.{digits}f}" for n in SIZES) + " |")
 
