@@ -35,7 +35,10 @@ def record(item: Item, signal: Signal, place: Place) -> bytes:
 
 
 class OpenTrace:
-    """What is known of a trace that has not settled. Times are seconds since 1970-01-01Z; not thread-safe."""
+    """What is known of a trace that has not settled. Times are seconds since 1970-01-01Z; not thread-safe.
+
+    `kept_below` is the early drop's rate when it began: with what probability the trace was kept.
+    """
 
     __slots__ = (
         "_complete", "check_at", "collector", "end_marker", "first_received", "kept_below", "last_received", "looked_up", "records",
@@ -58,7 +61,8 @@ class OpenTrace:
         """More items of the trace, all of one frame."""
         self.records += b"".join(records)
         self.last_received = max(self.last_received, received_at)
-        self.kept_below = min(self.kept_below, kept_below)
+        if received_at < self.first_received:  # replayed from where it was moved to
+            self.first_received, self.kept_below = received_at, kept_below
         self.end_marker = self.end_marker or end_marker
         self._complete = None
 

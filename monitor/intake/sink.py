@@ -16,6 +16,7 @@ from monitor.clock import Clock
 from monitor.intake.faults import JournalUnwritable
 from monitor.intake.index import Arrival, Index
 from monitor.intake.journal import Journal
+from monitor.intake.keeping import KeptBelow
 from monitor.model.run import JournalPosition
 from monitor.sampling import sampling_number
 from monitor.telemetry import DropReason, Telemetry
@@ -59,7 +60,8 @@ class Intake:
         *,
         max_in_flight_bytes: int = MAX_IN_FLIGHT_BYTES,
     ) -> None:
-        self.early_drop = EarlyDrop()
+        self._early_drop = EarlyDrop()
+        self._kept_below = KeptBelow()
         self._journal = journal
         self._index = index
         self._telemetry = telemetry
@@ -67,6 +69,19 @@ class Intake:
         self._max_in_flight_bytes = max_in_flight_bytes
         self._in_flight_bytes = 0
         self._mutex = threading.Lock()
+
+    @property
+    def early_drop(self) -> EarlyDrop:
+        """What is dropped at intake. A lower rate leaves open traces whole; a higher one holds for traces that were not cut by the old
+        one (see KeptBelow).
+        """
+        return self._early_drop
+
+    @early_drop.setter
+    def early_drop(self, drop: EarlyDrop) -> None:
+        self._early_drop = drop
+        rate = 1.0 if drop.rate is None else drop.rate
+        self._kept_below.change(rate, self._clock.now(), self._index.rules.idle_timeout)
 
     # -- accepting ---------------------------------------------------------------------------------------------------
     def accept(self, body: bytes, signal: Signal, encoding: Encoding, collector: str) -> Future[Accepted]:
@@ -109,8 +124,9 @@ class Intake:
         if encoding is Encoding.JSON:
             converted = from_json(body, signal)
             body, repaired = converted.body, converted.repaired
-        drop = self.early_drop
-        found = self._sort(split(body, signal), drop)
+        now = self._clock.now()
+        kept_below = self._kept_below.at(now)
+        found = self._sort(split(body, signal), now)
         answer: Future[Accepted] = Future()
         answer.set_running_or_notify_cancel()  # a client that goes away does not cancel what is under way
 
@@ -125,7 +141,7 @@ class Intake:
             answer.set_result(found.accepted)
 
         if found.kept:
-            self._append(found, collector, 1.0 if drop.rate is None else drop.rate).add_done_callback(taken)
+            self._append(found, collector, kept_below).add_done_callback(taken)
         else:
             taken()
         return answer
@@ -147,9 +163,10 @@ class Intake:
             self._telemetry.rejected(collector, RejectReason.OVERLOADED, len(found.request.items))
             raise
 
-    def _sort(self, request: Request, drop: EarlyDrop) -> _Sorted:
+    def _sort(self, request: Request, now: float) -> _Sorted:
         found = _Sorted(request, [], Counter(), Counter())
         drawn: dict[bytes, bool] = {}
+        all_kept = self._kept_below.keeps_all(now)
         for ordinal, item in enumerate(request.items):
             if item.fault is not None:
                 found.rejected[item.fault] += 1
@@ -157,17 +174,19 @@ class Intake:
                 found.dropped[DropReason.NOT_GENAI] += 1
             elif item.own_telemetry:
                 found.dropped[DropReason.OWN_TELEMETRY] += 1
-            elif drop.rate is not None and not self._can_be_drawn(item.trace_id, drop.rate, drawn):
+            elif not all_kept and not self._can_be_drawn(item.trace_id, now, drawn):
                 found.dropped[DropReason.SAMPLED_OUT] += 1
             else:
                 found.kept.append((ordinal, item))
         return found
 
-    def _can_be_drawn(self, trace_id: bytes, rate: float, drawn: dict[bytes, bool]) -> bool:
-        """Whether a monitor can draw the trace. A trace that is open is kept whole when a reload lowers the rate."""
+    def _can_be_drawn(self, trace_id: bytes, now: float, drawn: dict[bytes, bool]) -> bool:
+        """Whether a monitor can draw the trace as a whole. One that is open is kept whole when a reload lowers the rate."""
         known = drawn.get(trace_id)
         if known is None:
-            known = drawn[trace_id] = sampling_number(trace_id.hex()) < rate or trace_id in self._index
+            known = drawn[trace_id] = trace_id in self._index or self._kept_below.keeps(
+                trace_id, sampling_number(trace_id.hex()), now
+            )
         return known
 
     def _count(self, found: _Sorted, collector: str, repaired: int) -> None:

@@ -17,7 +17,7 @@ from monitor.intake.index import Index
 from monitor.intake.settling import SettlingRules
 from monitor.intake.sink import EarlyDrop, Intake
 from monitor.sampling import sampling_number
-from tests.intake.desk import Desk
+from tests.intake.desk import RULES, Desk
 from tests.intake.traffic import agent, log, logs, pairs, run, span_id, tool, trace_id, traces
 
 OpenDesk = Callable[..., Desk]
@@ -121,6 +121,54 @@ def test_an_open_trace_is_kept_whole_when_the_rate_falls(desk: Desk) -> None:
     desk.intake.early_drop = EarlyDrop(0.3)
     desk.send(traces(agent(name)))
     assert desk.wait(30.0).spans == 2
+
+
+def test_an_open_trace_stands_for_what_it_stood_for_at_its_beginning(desk: Desk) -> None:
+    """When the rate falls or rises meanwhile, the invocation keeps the probability with which its trace was kept; a restart changes nothing."""
+    drawn, undrawn = names_by_draw(0.3)
+    desk.send(traces(tool(undrawn)))
+    desk.intake.early_drop = EarlyDrop(0.3)
+    desk.send(traces(agent(undrawn), tool(drawn)))
+    desk.intake.early_drop = EarlyDrop(None)
+    desk.clock.advance(1.0)
+    desk.send(traces(agent(drawn)))
+    desk.restart()
+    desk.wait(30.0)
+    assert {one.trace_id: one.kept_below for one in desk.store.saved} == {
+        trace_id(undrawn).hex(): 1.0,
+        trace_id(drawn).hex(): 0.3,
+    }
+
+
+def test_a_trace_that_was_cut_is_not_judged_as_whole_when_the_rate_rises(desk: Desk) -> None:
+    """Spans dropped, then a reload to a higher rate: the rest of that trace is dropped too, as long as it goes on."""
+    drawn, undrawn = names_by_draw(0.3)
+    desk.intake.early_drop = EarlyDrop(0.3)
+    desk.send(traces(tool(undrawn)))
+    desk.intake.early_drop = EarlyDrop(None)
+    for number in range(3):
+        desk.clock.advance(500.0)
+        desk.send(traces(tool(undrawn, number)))
+    desk.send(traces(agent(undrawn), agent(drawn)))
+    desk.wait(30.0)
+    assert [one.trace_id for one in desk.store.saved] == [trace_id(drawn).hex()]
+    assert desk.count("spans_dropped_total", reason="sampled_out") == 5
+
+
+def test_a_higher_rate_holds_after_the_idle_timeout(desk: Desk) -> None:
+    """From then on new traces are kept by it; until then the old rate is what kept traces stand for."""
+    drawn, undrawn = names_by_draw(0.3)
+    desk.intake.early_drop = EarlyDrop(0.3)
+    desk.intake.early_drop = EarlyDrop(None)
+    desk.clock.advance(RULES.idle_timeout - 1.0)
+    desk.send(traces(agent(drawn)))
+    desk.clock.advance(1.0)
+    desk.send(traces(agent(undrawn)))
+    desk.wait(30.0)
+    assert {one.trace_id: one.kept_below for one in desk.store.saved} == {
+        trace_id(drawn).hex(): 0.3,
+        trace_id(undrawn).hex(): 1.0,
+    }
 
 
 def test_early_drop_keeps_what_the_sampling_number_says(desk: Desk) -> None:
