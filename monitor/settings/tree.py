@@ -47,6 +47,13 @@ class Storage(Section):
             raise ValueError("only `sqlite` can be used yet; PostgreSQL is promised for a later version")
         return value
 
+    @model_validator(mode="after")
+    def _known_as_long_as_journalled(self) -> Storage:
+        """A trace must be known as settled for as long as its spans may lie in the journal, or a restart would judge and count it again."""
+        if self.retention.verdicts <= self.journal.max_age:
+            raise ValueError("retention.verdicts is longer than journal.max_age (1d by default)")
+        return self
+
 
 class StoreContent(StrEnum):
     """Which content is kept on disk: of invocations that a monitor drew, of all, or of none (judged from memory)."""

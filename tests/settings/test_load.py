@@ -50,6 +50,10 @@ def test_an_empty_file_is_the_defaults() -> None:
         ("- a\n- b\n", "rubricd.yaml:1: a configuration is a map of sections"),
         ("a: {}\n---\nb: {}\n", "rubricd.yaml:3: a configuration is one YAML document"),
         ("judges:\n  j:\n    model: m\n    limits: {usd_per_day: 3}\n", "rubricd.yaml:2: judges.j: limits.usd_per_day needs `prices`"),
+        (
+            "storage:\n  retention: {verdicts: 24h}\n",
+            "rubricd.yaml:1: storage: retention.verdicts is longer than journal.max_age",
+        ),
         ("privacy: {store_content: some}\n", "rubricd.yaml:1: privacy.store_content: should be 'selected', 'all' or 'none'"),
     ],
 )  # fmt: skip
