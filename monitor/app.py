@@ -13,6 +13,7 @@ from pathlib import Path
 from collectors.catalogue import build_collector
 from collectors.collector import Collector, CollectorFailed
 from monitor.backfill import Backfills
+from monitor.budgets import Budgets
 from monitor.clock import Clock, SystemClock
 from monitor.configuration import Configuration, load_configuration
 from monitor.exporters.lease import ExportLease
@@ -141,10 +142,16 @@ class App:
         self.intake.early_drop = early_drop(self.configuration)
         self.exporter = EvaluationExporter(settings.exporters.otlp) if settings.exporters.otlp else None
         self.judges = Judges(store, clock, self.telemetry, settings)
+        self.budgets = Budgets(store, clock, self.telemetry, lambda: self.configuration, lambda: self.judges.current)
         self.workers = EvaluationWorkers(
-            store, self.judges.current, clock, self.telemetry, on_verdict=self.exporter.emit if self.exporter else None
+            store,
+            self.judges.current,
+            clock,
+            self.telemetry,
+            on_verdict=self.exporter.emit if self.exporter else None,
+            budgets=self.budgets,
         )
-        self.scheduler = Scheduler(store, clock, self.configuration.scheduled())
+        self.scheduler = Scheduler(store, clock, self.configuration.scheduled(), self.budgets)
         self.labels = Labels(store, clock, self._watched)
         self.passrates = PassRates(store, clock, self._watched, correct=self.labels.correct)
         self.detection = Detection(store, clock, self._watched, self.labels.moved)
@@ -211,6 +218,8 @@ class App:
             self.collectors.append(collector)
             self._parts.append(collector.stop)
         self.settler.listen(self.clock.now())
+        await asyncio.to_thread(self.budgets.look)
+        self.budgets.start()
         await self.workers.start()
         await self.scheduler.start()
         self.upkeep.start()
@@ -295,6 +304,7 @@ class App:
             await self._quietly(self.scheduler.stop)
             await self._quietly(partial(self.workers.stop, DRAIN_SECONDS))
             await self._quietly(self.upkeep.stop)
+            await self._quietly(self.budgets.stop)
             await self._quietly(self.judges.close)
             if self.exporter is not None:
                 await self._quietly(partial(asyncio.to_thread, self.exporter.close, 5.0))

@@ -68,6 +68,9 @@ class Telemetry:
         self.judge_budget_remaining = gauge(
             "judge_budget_remaining_ratio", "Share of today's budget (UTC) that is left.", "judge"
         )
+        self.monitor_budget_remaining = gauge(
+            "monitor_budget_remaining_ratio", "Share of a monitor's budget of today (UTC) that is left.", "monitor"
+        )
         self.judge_up = gauge("judge_up", "0 while the judge is paused by a permanent fault.", "judge")
         self.reload_successful = gauge(
             "config_last_reload_successful", "1 when the last reload of the configuration took."

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from monitor.model.verdict import ErrorType
+
 SHORTEST_PAUSE = 60.0
 LONGEST_PAUSE = 900.0
 """Seconds. After a pause one evaluation is tried; when it meets the same fault the next pause is twice as long."""
+
+
+TROUBLES_IN_A_ROW = 10
+"""Evaluations that did not reach the judge, one after the other, before it is paused as if its fault were permanent (circuit breaker)."""
+
+UNREACHABLE = frozenset({ErrorType.CONNECTION, ErrorType.TIMEOUT, ErrorType.SERVER_ERROR})
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +31,16 @@ class Pauses:
 
     def __init__(self) -> None:
         self._pauses: dict[str, Pause] = {}
+        self._troubles: dict[str, int] = {}
+
+    def trouble(self, judge: str) -> bool:
+        """An evaluation did not reach the judge. True when so many in a row did not that asking on would only use up their attempts."""
+        self._troubles[judge] = self._troubles.get(judge, 0) + 1
+        return self._troubles[judge] >= TROUBLES_IN_A_ROW
+
+    def fine(self, judge: str) -> None:
+        """The judge answered, or is another one."""
+        self._troubles.pop(judge, None)
 
     def stop(self, judge: str, reason: str, now: float) -> bool:
         """A permanent fault: pause the judge. False when it is paused already, so that only what found out is a failure."""

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from monitor.clock import Clock
 from monitor.judging.definitions import Definitions, DrawnFor
 from monitor.judging.judge import Judge
 from monitor.judging.limits import next_day
 from monitor.judging.looking import judge_deterministic
-from monitor.judging.pauses import Pauses
+from monitor.judging.pauses import UNREACHABLE, Pauses
 from monitor.judging.programs import run_program
 from monitor.judging.retry import delay_seconds
 from monitor.judging.verdicts import verdict_of
 from monitor.judging.writing import VerdictWriter
 from monitor.model.run import Evaluation
-from monitor.model.verdict import ErrorType, EvaluationFailure, Judgement, Verdict
+from monitor.model.verdict import ErrorType, EvaluationFailure, Judgement, Usage, Verdict
 from monitor.rubrics.kinds.kind import ProgramKind
 from monitor.store.protocol import Store, StoreUnwritable
 from monitor.telemetry import Telemetry
@@ -52,6 +52,18 @@ class _Claimed:
     drawn_for: DrawnFor | EvaluationFailure
 
 
+class Spending(Protocol):
+    """What monitors may spend. `spend` is called on the event loop, `exhausted` from a thread."""
+
+    def spend(self, monitor: str, usage: Usage) -> None:
+        """Count what an evaluation has used."""
+        ...
+
+    def exhausted(self) -> Collection[str]:
+        """Monitors whose budget is used up: their evaluations are not taken up."""
+        ...
+
+
 class EvaluationWorkers:
     """Works off the store's pending evaluations. Used from one event loop; `start` once, `stop` once.
 
@@ -67,7 +79,9 @@ class EvaluationWorkers:
         *,
         on_verdict: Callable[[Verdict], None] | None = None,
         tuning: WorkerTuning | None = None,
+        budgets: Spending | None = None,
     ) -> None:
+        self._budgets = budgets
         self._store, self._judges, self._clock, self._telemetry = store, judges, clock, telemetry
         self._tuning = tuning or WorkerTuning()
         self._definitions = Definitions(store)
@@ -97,6 +111,7 @@ class EvaluationWorkers:
         for name in set(self._judges) | set(judges):
             if judges.get(name) is not self._judges.get(name):
                 self._pauses.clear(name)
+                self._pauses.fine(name)
         self._judges = judges
         self._unknown.clear()
         self.wake()
@@ -169,7 +184,8 @@ class EvaluationWorkers:
         now = self._clock.now()
 
         def claim() -> Sequence[_Claimed]:
-            found = self._store.claim_evaluations(limit, now, lease_seconds, paused)
+            spent = self._budgets.exhausted() if self._budgets else ()
+            found = self._store.claim_evaluations(limit, now, lease_seconds, paused, spent)
             return [_Claimed(evaluation, self._drawn_for(evaluation)) for evaluation in found]
 
         return await asyncio.to_thread(claim)
@@ -296,7 +312,13 @@ class EvaluationWorkers:
     async def _settle(self, evaluation: Evaluation, judgement: Judgement, judge: Judge) -> None:
         """Store the result, or put the evaluation off, or give it back."""
         failure, now = judgement.failure, self._clock.now()
-        if judge.stopped is None:
+        if self._budgets is not None:
+            self._budgets.spend(evaluation.monitor, judgement.usage)
+        unreachable = failure is not None and failure.temporary and failure.type in UNREACHABLE
+        if unreachable and failure is not None:
+            if self._pauses.trouble(judge.name):
+                self._stop_judge(judge, failure, now)
+        elif judge.stopped is None:
             self._works(judge)
         if failure is None:
             pass
@@ -314,6 +336,7 @@ class EvaluationWorkers:
         self._writer.add([(evaluation, verdict_of(evaluation, judgement, now))])
 
     def _works(self, judge: Judge) -> None:
+        self._pauses.fine(judge.name)
         if self._judges.get(judge.name) is judge and self._pauses.on_trial(judge.name):
             self._pauses.clear(judge.name)
             LOG.info("the judge works again", extra={"judge": judge.name})

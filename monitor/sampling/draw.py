@@ -58,15 +58,28 @@ def draw(
     groups = _sort(candidates, rule)
     allowance = None if rule.max_per_hour is None else Allowance(rule.max_per_hour, hours, carry)
     strata = [_always_stratum(kept_below, size) for kept_below, size in sorted(groups.always.items())]
-    if allowance is not None and allowance.cap < 1 and groups.strata:
-        return RunPlan(_in_order(candidates, groups.decided), allowance.left(0), tuple(strata))
+    cap, over = _cap(allowance, rule, sum(groups.always.values()))
+    if cap is not None and cap < 1 and groups.strata:
+        left = allowance.left(0) if allowance else 0.0
+        return RunPlan(_in_order(candidates, groups.decided), left, tuple(strata))
     caps: Mapping[_Key, int | None] = dict.fromkeys(groups.strata)
-    if allowance is not None:
-        caps = _caps({key: len(groups.strata[key]) for key in sorted(groups.strata)}, allowance.cap, rule, past or {})
-    capped = [_draw_stratum(key, groups.strata[key], caps[key], rule) for key in sorted(groups.strata)]
+    if cap is not None:
+        caps = _caps({key: len(groups.strata[key]) for key in sorted(groups.strata)}, cap, rule, past or {})
+    capped = [_draw_stratum(key, groups.strata[key], caps[key], rule, over) for key in sorted(groups.strata)]
     decisions = groups.decided + [decision for _, decided in capped for decision in decided]
     left = allowance.left(sum(stratum.drawn for stratum, _ in capped)) if allowance else 0.0
     return RunPlan(_in_order(candidates, decisions), left, (*strata, *(stratum for stratum, _ in capped)))
+
+
+def _cap(allowance: Allowance | None, rule: SamplingRule, always: int) -> tuple[int | None, NotSelected]:
+    """The cap of the run's strata, and what to say of those over it: a budget that has less room than the hourly cap is what cut them."""
+    hourly = None if allowance is None else allowance.cap
+    if rule.afford is None:
+        return hourly, NotSelected.OVER_CAP
+    room = max(0, rule.afford - always)
+    if hourly is not None and hourly <= room:
+        return hourly, NotSelected.OVER_CAP
+    return room, NotSelected.OVER_BUDGET
 
 
 def _caps(
@@ -107,7 +120,11 @@ def _always_stratum(kept_below: float, size: int) -> Stratum:
 
 
 def _draw_stratum(
-    key: _Key, members: Sequence[tuple[float, Candidate]], cap: int | None, rule: SamplingRule
+    key: _Key,
+    members: Sequence[tuple[float, Candidate]],
+    cap: int | None,
+    rule: SamplingRule,
+    over: NotSelected = NotSelected.OVER_CAP,
 ) -> tuple[Stratum, list[Decision]]:
     values, kept_below = key
     name = _stratum_name(values, kept_below)
@@ -118,7 +135,7 @@ def _draw_stratum(
     for number, candidate in members:
         reason = None
         if candidate.invocation_id not in drawn:
-            reason = NotSelected.OVER_CAP if number < rule.rate else NotSelected.SAMPLED_OUT
+            reason = over if number < rule.rate else NotSelected.SAMPLED_OUT
         pi = candidate.upstream_probability * probability
         decisions.append(Decision(candidate.invocation_id, reason is None, reason, number, pi, name))
     return Stratum(name, len(members), rule.rate, cap, len(drawn), probability, kept_below), decisions

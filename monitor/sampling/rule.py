@@ -14,7 +14,8 @@ DEFAULT_MAX_PER_HOUR = 60.0
 @dataclass(frozen=True, slots=True)
 class SamplingRule:
     """What a draw goes by. `max_per_hour` None means no cap; `always` None means that nothing is drawn in any case. `neyman` splits the cap by what
-    strata showed in the past, not by their size alone.
+    strata showed in the past, not by their size alone. `afford` is the most that budgets let this one run draw; `always` is drawn in any
+    case and counts towards it. None where no budget says.
     """
 
     selection: Selection = field(default_factory=Selection)
@@ -26,6 +27,7 @@ class SamplingRule:
     include_incomplete: bool = True
     neyman: bool = False
     min_per_stratum: int = 1
+    afford: int | None = None
 
 
 def sampling_rule(settings: MonitorSettings, *, needs_judge: bool) -> SamplingRule:

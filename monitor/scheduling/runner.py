@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Protocol
 
 from monitor.clock import Clock
 from monitor.model.run import Candidate, RubricRef, Run, RunPlan, RunRequest
@@ -25,12 +26,25 @@ class ScheduledMonitor:
     needs_judge: bool
 
 
+class Budgeting(Protocol):
+    """What budgets say of draws. Blocks on the store; called from worker threads, one call at a time for each monitor."""
+
+    def allow(self, monitor: str, rubrics: Sequence[RubricRef], hours: float) -> int | None:
+        """The most that a run may draw, `hours` after the previous one; None where no budget says."""
+        ...
+
+    def drawn(self, monitor: str, count: int) -> None:
+        """A run has drawn so many."""
+        ...
+
+
 class Runner:
     """Runs ticks. Blocks on the store; call it from a worker thread, one call at a time for each monitor."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, budgets: Budgeting | None = None) -> None:
         self._store = store
         self._clock = clock
+        self._budgets = budgets
 
     def run_tick(self, name: str, monitor: ScheduledMonitor, tick: float) -> Run | None:
         """Run a tick: consider, draw, leave pending evaluations. None when it was already run, here or by another process.
@@ -40,11 +54,16 @@ class Runner:
         rule = sampling_rule(monitor.settings, needs_judge=monitor.needs_judge)
         hours = self._hours(name, ticks_of(monitor.settings.schedule), tick)
         past = self._past(name, tick) if rule.neyman else {}
+        if self._budgets is not None:
+            rule = replace(rule, afford=self._budgets.allow(name, monitor.rubrics, hours))
 
         def decide(candidates: Sequence[Candidate], carry: float) -> RunPlan:
             return replace(draw(candidates, rule, carry, hours, past), decided_at=self._clock.now())
 
-        return self._store.execute_run(self._request(name, monitor, tick), decide)
+        run = self._store.execute_run(self._request(name, monitor, tick), decide)
+        if run is not None and self._budgets is not None:
+            self._budgets.drawn(name, run.drawn)
+        return run
 
     def _past(self, name: str, tick: float) -> dict[str, PastVerdicts]:
         """What the strata of the week before the tick showed; read before anybody of this run is drawn."""

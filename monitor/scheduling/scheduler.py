@@ -14,7 +14,7 @@ from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from apscheduler.triggers.base import BaseTrigger
 
 from monitor.clock import Clock
-from monitor.scheduling.runner import Runner, ScheduledMonitor
+from monitor.scheduling.runner import Budgeting, Runner, ScheduledMonitor
 from monitor.scheduling.ticks import Ticks, next_tick, ticks_of
 from monitor.store.protocol import Store, StoreUnwritable
 
@@ -58,10 +58,16 @@ class Scheduler:
     both on the event loop; `stop` lets ticks that are under way finish.
     """
 
-    def __init__(self, store: Store, clock: Clock, monitors: Mapping[str, ScheduledMonitor]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        monitors: Mapping[str, ScheduledMonitor],
+        budgets: Budgeting | None = None,
+    ) -> None:
         self._store = store
         self._clock = clock
-        self._runner = Runner(store, clock)
+        self._runner = Runner(store, clock, budgets)
         self._monitors = dict(monitors)
         self._workers: dict[str, _Worker] = {}
         self._waker = AsyncIOScheduler(

@@ -40,6 +40,12 @@ def cut(connection: sqlite3.Connection, monitor: str, tick: float, recompute: Re
     return len(given_up)
 
 
+def pending_ticks(connection: sqlite3.Connection, monitor: str) -> list[float]:
+    """See `Store.pending_ticks`."""
+    query = "SELECT DISTINCT tick FROM evaluations WHERE state = 'pending' AND monitor = ? ORDER BY tick"
+    return [tick for (tick,) in connection.execute(query, (monitor,))]
+
+
 def _drawn(connection: sqlite3.Connection, monitor: str, tick: float) -> tuple[dict[str, int], list[Decision]]:
     """The drawn of a run in the order of u: their rows by id, and their decisions."""
     found = connection.execute(

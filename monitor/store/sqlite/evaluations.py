@@ -30,8 +30,16 @@ class Claim:
     created_at: float
 
 
+@dataclass(frozen=True, slots=True)
+class Paused:
+    """Whose evaluations are not taken up: of these judges, and of these monitors where they need a judge."""
+
+    judges: Collection[str] = ()
+    monitors: Collection[str] = ()
+
+
 def claim(
-    connection: sqlite3.Connection, limit: int, now: float, lease_seconds: float, paused: Collection[str], turn: int
+    connection: sqlite3.Connection, limit: int, now: float, lease_seconds: float, paused: Paused, turn: int
 ) -> list[Claim]:
     """Take free evaluations; see `Store.claim_evaluations`. `turn` says which monitor is first: a different one each time."""
     _free_expired(connection, now)
@@ -52,11 +60,11 @@ def _free_expired(connection: sqlite3.Connection, now: float) -> None:
     )
 
 
-def _queues(connection: sqlite3.Connection, limit: int, paused: Collection[str]) -> dict[str, list[_Place]]:
+def _queues(connection: sqlite3.Connection, limit: int, paused: Paused) -> dict[str, list[_Place]]:
     """The first `limit` free evaluations of each monitor, whatever their judge, in order."""
     queues: dict[str, list[_Place]] = {}
     for judge, monitor in _pairs(connection):
-        if judge and judge in paused:
+        if judge and (judge in paused.judges or monitor in paused.monitors):
             continue
         found = connection.execute(
             f"SELECT tick, number, n FROM evaluations WHERE {_FREE} AND judge = ? AND monitor = ? "  # noqa: S608

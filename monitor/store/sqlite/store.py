@@ -49,11 +49,12 @@ from monitor.store.sqlite import (
     waiting,
 )
 from monitor.store.sqlite.connections import ReadPool
-from monitor.store.sqlite.space import empty_log, give_back, used_bytes
+from monitor.store.sqlite.space import checkpoint, empty_log, give_back, used_bytes
 from monitor.store.sqlite.tallies import Counting, read_tallies
 from monitor.store.sqlite.writer import Writer
 
 DATABASE = "rubricd.db"
+Names = Collection[str]
 _BATCH, _SMALL_BATCH = 500, 50
 """Invocations that one transaction of a retention erases: others wait for it. The small one goes by size, not further than needed."""
 
@@ -69,6 +70,7 @@ class SqliteStore:
         self._writer = Writer(path)
         self._reads = ReadPool(path)
         self._turns = itertools.count()
+        self._log_holds_erased = True  # an earlier process may have erased something
         self._tallies: dict[tuple[str, str], Tally] = {}
 
     # -- traces and invocations
@@ -120,6 +122,10 @@ class SqliteStore:
         """End a run early because its budget is spent."""
         return self._writer.call(lambda c: budget_cut.cut(c, monitor, tick, recompute, now))
 
+    def pending_ticks(self, monitor: str) -> Sequence[float]:
+        """The runs of a monitor that have left evaluations which are not finished."""
+        return self._writer.call(lambda c: budget_cut.pending_ticks(c, monitor), durable=False)
+
     def retire_monitors(self, active: Collection[str]) -> int:
         """Drop what waits for monitors that are not among the active ones."""
         return self._writer.call(lambda c: waiting.retire(c, active))
@@ -159,12 +165,13 @@ class SqliteStore:
 
     # -- evaluations
     def claim_evaluations(
-        self, limit: int, now: float, lease_seconds: float, paused_judges: Collection[str] = ()
+        self, limit: int, now: float, lease_seconds: float, paused_judges: Names = (), paused_monitors: Names = ()
     ) -> Sequence[Evaluation]:
         """Take up to `limit` pending evaluations that are due; their invocations are read in the caller's thread."""
         turn = next(self._turns)
+        paused = evaluations.Paused(paused_judges, paused_monitors)
         claims = self._writer.call(
-            lambda c: evaluations.claim(c, limit, now, lease_seconds, paused_judges, turn), durable=False
+            lambda c: evaluations.claim(c, limit, now, lease_seconds, paused, turn), durable=False
         )
         if not claims:
             return ()
@@ -344,29 +351,44 @@ class SqliteStore:
         if (trace_id is None) == (conversation_id is None):
             raise ValueError("give trace_id or conversation_id, one of them")
         touched = self._writer.call(lambda c: erasure.forget(c, trace_id=trace_id, conversation_id=conversation_id))
-        self._writer.outside(empty_log)
+        self._tidy_log(erased=True)
         return touched
 
     def drop_unwanted_content(self, limit: int = 1000, *, judged_too: bool = False) -> int:
         """Erase content of invocations that every monitor has considered and none has drawn; returns of how many."""
-        return self._writer.call(lambda c: erasure.drop_unwanted(c, limit, judged_too), durable=False)
+        dropped = self._writer.call(lambda c: erasure.drop_unwanted(c, limit, judged_too), durable=False)
+        self._log_holds_erased = self._log_holds_erased or dropped > 0
+        return dropped
 
     def expire(self, now: float, content_seconds: float, verdict_seconds: float, max_bytes: int | None) -> None:
         """Apply the retention, a batch per transaction."""
-        self._until_none(lambda c: erasure.expire_content(c, now - content_seconds, _BATCH))
-        self._until_none(lambda c: erasure.expire_rows(c, now - verdict_seconds, _BATCH))
+        erased = self._until_none(lambda c: erasure.expire_content(c, now - content_seconds, _BATCH))
+        erased = self._until_none(lambda c: erasure.expire_rows(c, now - verdict_seconds, _BATCH)) or erased
         self._writer.call(lambda c: erasure.expire_runs(c, now - verdict_seconds))
         self._writer.call(lambda c: labels.expire_checks(c, now - verdict_seconds))
         while max_bytes is not None and self._writer.call(used_bytes) > max_bytes:
             if not self._writer.call(lambda c: erasure.expire_content(c, float("inf"), _SMALL_BATCH)):
                 break
+            erased = True
         while self._writer.outside(give_back):
             pass
-        self._writer.outside(empty_log)
+        self._tidy_log(erased=erased)
 
-    def _until_none(self, erase: Callable[[sqlite3.Connection], int]) -> None:
+    def _until_none(self, erase: Callable[[sqlite3.Connection], int]) -> bool:
+        """Erase batch by batch; whether there was anything."""
+        erased = False
         while self._writer.call(erase):
-            pass
+            erased = True
+        return erased
+
+    def _tidy_log(self, *, erased: bool) -> None:
+        """Empty the log when it holds what was erased, at the latest the next time that no reader is in the way; else only checkpoint it."""
+        if not erased and not self._log_holds_erased:
+            self._writer.outside(checkpoint)
+            return
+        self._log_holds_erased = False  # before: what others erase meanwhile says so again
+        if not self._writer.outside(empty_log):
+            self._log_holds_erased = True
 
     # -- leases and state
     def state(self, key: str) -> Any:
