@@ -144,6 +144,9 @@ class ApiServer:
 
     def _handle(self, endpoint: Endpoint) -> Handle:
         async def handle(request: web.Request) -> web.StreamResponse:
+            page = self._site.instead(request, endpoint.name)
+            if page is not None:
+                return web.Response(status=HTTPStatus.SEE_OTHER.value, headers={"Location": page})
             assert self._gate is not None
             self._gate.admit(request, endpoint.access)
             if endpoint.later:

@@ -75,7 +75,8 @@ class Guard:
         """Refuse a form that does not come from a page of ours: its origin, and the secret that only our pages know."""
         origin = request.headers.get("Origin")
         site = request.headers.get("Sec-Fetch-Site", "same-origin")
-        own = origin is None or urlsplit(origin).netloc in (request.host, self._external.netloc)
+        hosts = [host for host in (request.host, self._external.netloc) if host]
+        own = origin is None or urlsplit(origin).netloc in hosts
         if not own or site not in ("same-origin", "none") or not hmac.compare_digest(given or "", visitor.csrf):
             raise Refused(
                 HTTPStatus.FORBIDDEN, "the form is no longer good, or does not come from here: load the page again"
@@ -131,9 +132,11 @@ class Guard:
         return request.secure or (self._external.scheme == "https" and request.host == self._external.netloc)
 
 
-def comes_from_elsewhere(request: web.Request) -> bool:
-    """Whether a browser followed a link from another site: then it leaves out our cookie, which is for this site only."""
-    return request.headers.get("Sec-Fetch-Site") in ("cross-site", "same-site") and request.method == "GET"
+def may_come_from_elsewhere(request: web.Request) -> bool:
+    """Whether a browser may have followed a link from another site: then it leaves out our cookie, which is for this site only. Over plain HTTP
+    browsers do not tell.
+    """
+    return request.method == "GET" and request.headers.get("Sec-Fetch-Site") not in ("same-origin", "none")
 
 
 def own_path(text: str | None) -> str:

@@ -14,7 +14,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from monitor.clock import from_rfc3339
-from monitor.server.pages.shown_text import plain
+from monitor.server.pages.shown_text import bare, plain
 
 FOLDER = Path(__file__).parent
 MEDIA_TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
@@ -61,6 +61,7 @@ def environment() -> Environment:
         "utc": lambda at: datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
         "words": lambda text: str(text).replace("_", " "),
         "text": plain,
+        "bare": lambda text: bare(str(text)),
         "sentence": sentence,
         "path": lambda text: quote(str(text), safe=""),
     }

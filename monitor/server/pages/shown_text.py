@@ -66,6 +66,11 @@ def plain(text: str) -> Markup:
     return _visible(text)
 
 
+def bare(text: str) -> str:
+    """A text for places that take no elements, such as titles: unseen characters as `U+202E`; not escaped."""
+    return _UNSEEN.sub(lambda match: f"U+{ord(match.group()):04X}", text)
+
+
 def encodable(text: str) -> bytes:
     """UTF-8; half surrogate pairs, which have none, become `?`."""
     return text.encode("utf-8", "replace")

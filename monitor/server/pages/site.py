@@ -16,10 +16,10 @@ from aiohttp import web
 from monitor.server.access import Access, Gate
 from monitor.server.context import ServerContext
 from monitor.server.pages.asked import Asked, Desk, GoTo, Made, PlainText, Rendered
-from monitor.server.pages.guard import SIGN_IN, Guard, SignInNeeded, Visitor, comes_from_elsewhere, own_path
+from monitor.server.pages.guard import SIGN_IN, Guard, SignInNeeded, Visitor, may_come_from_elsewhere, own_path
 from monitor.server.pages.health import health
 from monitor.server.pages.invocation import invocation_page, whole_text
-from monitor.server.pages.invocations import invocations
+from monitor.server.pages.invocations import PARAMETERS, PATH, invocations
 from monitor.server.pages.kept import KeptFigures
 from monitor.server.pages.labelling import answered, draw, labels_page, next_label, take_label
 from monitor.server.pages.monitor import acknowledge, monitor_page
@@ -97,6 +97,16 @@ class Site:
         router.add_get("/static/{name}", self._static)
         router.add_get("/favicon.ico", self._favicon)
 
+    @staticmethod
+    def instead(request: web.Request, endpoint: str) -> str | None:
+        """The page that shows a person what an endpoint of the API tells programs: for a browser that follows an alert's link to it."""
+        if endpoint != "verdicts" or request.method != "GET" or "text/html" not in request.headers.get("Accept", ""):
+            return None
+        taken = {parameter.name for parameter in PARAMETERS}
+        return href(
+            PATH, **{name: value for name, value in request.query.items() if name in taken and name != "cursor"}
+        )
+
     def close(self) -> None:
         """Begin nothing more."""
         self._desk.kept.close()
@@ -144,7 +154,10 @@ class Site:
 
     # -- signing in
     async def _ask_to_sign_in(self, request: web.Request) -> web.StreamResponse:
-        return self._sign_in_page(request, own_path(request.query.get("next")), None, HTTPStatus.OK)
+        after = own_path(request.query.get("next"))
+        if self._guard.admit(request, Access.OPEN).session is not None:
+            return web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": after})
+        return self._sign_in_page(request, after, None, HTTPStatus.OK)
 
     def _sign_in_page(self, request: web.Request, after: str, problem: str | None, status: HTTPStatus) -> web.Response:
         visitor = self._guard.admit(request, Access.OPEN)
@@ -199,12 +212,12 @@ class Site:
         return safe
 
     def _to_sign_in(self, request: web.Request) -> web.StreamResponse:
-        """To the form; a link followed from another site is asked again first, for then the browser sends our cookie along."""
-        if comes_from_elsewhere(request):
-            html = self._templates.get_template("again.html").render(page_arguments(url=request.path_qs))
+        """To the form. From another site by a page of ours: the browser sends the cookie along then, and the form sends who has one on."""
+        form = href(SIGN_IN, next=request.path_qs if request.method == "GET" else "/")
+        if may_come_from_elsewhere(request):
+            html = self._templates.get_template("again.html").render(page_arguments(url=form))
             return web.Response(body=encodable(html), headers={"Content-Type": "text/html; charset=utf-8"})
-        after = request.path_qs if request.method == "GET" else "/"
-        return web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": href(SIGN_IN, next=after)})
+        return web.Response(status=HTTPStatus.SEE_OTHER, headers={"Location": form})
 
     def _refused(self, request: web.Request, status: HTTPStatus, detail: str) -> web.Response:
         values = {"status": status, "detail": detail}
