@@ -8,6 +8,7 @@ import stat
 import subprocess
 import sys
 import textwrap
+import time
 from pathlib import Path
 
 import pytest
@@ -277,3 +278,25 @@ def test_the_secret_is_in_content_tables_only(tmp_path: Path) -> None:
     store.close()
     assert invocation("a").id in whole
     assert SECRET not in whole
+
+
+def test_a_long_reader_holds_up_no_writing(tmp_path: Path) -> None:
+    """Retention and forgetting wait for a reader only a moment; what they erased leaves the log once no reader is in the way."""
+    store, log = SqliteStore(tmp_path), tmp_path / "rubricd.db-wal"
+    store.save_traces([settlement(invocation())])
+    began = time.monotonic()
+    with store._reads.snapshot() as connection:
+        connection.execute("SELECT count(*) FROM invocations").fetchone()
+        store.set_state("newer", 1)
+        assert store.forget(trace_id=invocation().trace_id) == 1
+        for _ in range(3):
+            store.expire(T0, 1e6, 1e6, 10**12)
+        store.check_writable()
+        assert log.stat().st_size > 0
+    assert time.monotonic() - began < 5.0  # a busy timeout of SQLite is 10 s
+    store.expire(T0, 1e6, 1e6, 10**12)
+    assert log.stat().st_size == 0
+    store.set_state("newer", 2)
+    store.expire(T0, 1e6, 1e6, 10**12)
+    assert log.stat().st_size > 0  # nothing was erased: no need to hold up writers
+    store.close()

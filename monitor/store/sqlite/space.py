@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 
 _PAGES_AT_ONCE = 4096
+_PATIENCE_MILLISECONDS = 100
 
 
 def used_bytes(connection: sqlite3.Connection) -> int:
@@ -22,9 +23,19 @@ def give_back(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA freelist_count").fetchone()[0])
 
 
-def empty_log(connection: sqlite3.Connection) -> None:
-    """Empty the write-ahead log, which still holds what was erased. Outside of transactions.
+def checkpoint(connection: sqlite3.Connection) -> None:
+    """Write the write-ahead log to the database as far as readers let it, without waiting for them. Outside of transactions."""
+    connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
-    When readers are in the way it is emptied as far as it goes; the next time does the rest.
+
+def empty_log(connection: sqlite3.Connection) -> bool:
+    """Empty the write-ahead log, which still holds what was erased; False when a reader was in the way. Outside of transactions.
+
+    It holds up all writing, so a reader is waited for only a moment.
     """
-    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    patience = connection.execute("PRAGMA busy_timeout").fetchone()[0]
+    connection.execute(f"PRAGMA busy_timeout = {_PATIENCE_MILLISECONDS}")
+    try:
+        return bool(connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0] == 0)
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {patience}")
