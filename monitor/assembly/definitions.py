@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from monitor.assembly.values import decode, plain, text_of, withheld
@@ -18,14 +19,28 @@ _SCHEMA_KEYS = (
 )
 _LISTS = ("function_declarations", "functionDeclarations", "function_tools", "tools", "functions")
 
+_REMEMBERED = 32_768
+"""Texts up to this many characters are read once: an agent sends the same definitions with each model call."""
 
-def definitions_of(value: Any, nesting: int = 0) -> tuple[ToolDefinition, ...]:
+
+def definitions_of(value: Any) -> tuple[ToolDefinition, ...]:
     """The tool definitions in a content value: a list of OpenAI, Anthropic, Bedrock, Gemini, MCP or plain definitions, or of names."""
+    if isinstance(value, str) and len(value) <= _REMEMBERED:
+        return _told(value)
+    return _definitions(value, 0)
+
+
+@lru_cache(maxsize=64)
+def _told(text: str) -> tuple[ToolDefinition, ...]:
+    return _definitions(text, 0)
+
+
+def _definitions(value: Any, nesting: int) -> tuple[ToolDefinition, ...]:
     value = decode(value)
     if isinstance(value, dict) and nesting < 4:
         for key in _LISTS:
             if isinstance(value.get(key), list | tuple):
-                return definitions_of(value[key], nesting + 1)
+                return _definitions(value[key], nesting + 1)
         one = definition_of(value)
         return (one,) if one else ()
     if not isinstance(value, list | tuple) or nesting >= 4:
@@ -39,7 +54,7 @@ def definitions_of(value: Any, nesting: int = 0) -> tuple[ToolDefinition, ...]:
             else None
         )
         one = definition_of(item) if nested is None else None
-        found += definitions_of(nested, nesting + 1) if nested is not None else [one] if one else []
+        found += _definitions(nested, nesting + 1) if nested is not None else [one] if one else []
     return united(found)
 
 
@@ -69,7 +84,7 @@ def definition_of(value: Any) -> ToolDefinition | None:
 def schema_of(value: Mapping[str, Any]) -> Any:
     """The JSON Schema of a definition's parameters, None where it has none."""
     for key in _SCHEMA_KEYS:
-        schema = decode(value.get(key))
+        schema = decode(value[key]) if key in value else None
         if isinstance(schema, dict):
             inner = schema.get("json", schema.get("jsonSchema", schema))
             return plain(inner if isinstance(inner, dict) else schema)
