@@ -137,8 +137,7 @@ class Scheduler:
             run = await asyncio.to_thread(work, name, monitor, tick)
         except Exception as error:
             _log.error("monitor %s: the run of tick %s failed: %s%s", name, _shown(tick), _said(error), _where(error))
-            with suppress(StoreUnwritable):
-                await asyncio.to_thread(self._runner.fail_tick, name, monitor, tick, _said(error))
+            await self._record_failure(name, monitor, tick, _said(error))
             return False
         if run is not None:
             _log.info(
@@ -150,6 +149,13 @@ class Scheduler:
                 run.drawn,
             )
         return True
+
+    async def _record_failure(self, name: str, monitor: ScheduledMonitor, tick: float, said: str) -> None:
+        """Tell the store that a tick failed. One that cannot even take that must not end the monitor: the tick is still due."""
+        try:
+            await asyncio.to_thread(self._runner.fail_tick, name, monitor, tick, said)
+        except Exception as error:
+            _log.error("monitor %s: that tick %s failed was not recorded: %s", name, _shown(tick), _said(error))
 
     async def _replace(self, monitors: Mapping[str, ScheduledMonitor]) -> None:
         self._monitors = dict(monitors)

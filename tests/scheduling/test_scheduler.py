@@ -181,6 +181,36 @@ async def test_a_failure_is_recorded_and_tried_again(store: WatchedStore, caplog
     await scheduler.stop()
 
 
+async def test_a_failure_that_cannot_be_recorded_ends_no_monitor(
+    store: WatchedStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A fault of any kind in recording a failed tick is logged, and the tick is tried again."""
+    clock = ManualClock(NINE + 1)
+    scheduler = Scheduler(store, clock, {"m": monitor()})
+    tried = asyncio.Event()
+
+    def broken(request: RunRequest, error: str) -> None:
+        store.loop.call_soon_threadsafe(tried.set)
+        raise ValueError(error)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "fail_run", broken)
+        store.failure = RuntimeError("broken")
+        await scheduler.start()
+        clock.advance(600)
+        await scheduler.wake("m")
+        await asyncio.wait_for(tried.wait(), 10)
+        store.failure = None
+        await asyncio.sleep(0)
+        assert await scheduler.run_due("m")
+    assert await store.next() == ("run", "m", 10)
+    await scheduler.wake("m")
+    clock.advance(600)
+    await scheduler.wake("m")
+    assert await store.next() == ("run", "m", 20)
+    await scheduler.stop()
+
+
 async def test_a_store_that_cannot_be_written_stops_nothing(
     store: WatchedStore, caplog: pytest.LogCaptureFixture
 ) -> None:
