@@ -100,7 +100,9 @@ class Budgets:
             return None
         an_hour = pace(purses, now)
         account.saved = min(account.saved + an_hour * max(0.0, hours), max(1.0, an_hour))
-        return affordable(purses, now, account.saved)
+        allowed = affordable(purses, now, account.saved)
+        untouched = all(purse.left == purse.limit for purse in purses)
+        return max(1, allowed or 0) if untouched else allowed  # one, to learn what an evaluation costs
 
     def drawn(self, monitor: str, count: int) -> None:
         """A run has drawn so many."""

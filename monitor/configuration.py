@@ -242,6 +242,9 @@ def _resolve(
         if wanted.judge is not None and wanted.judge not in judges:
             faults.append(document.fault((*path, "judge"), _no_judge(wanted.judge, judges)))
             continue
+        if settings.budget.usd_per_day is not None and judge and rubric.judged and judges[judge].prices is None:
+            reason = f"judge {judge!r} has no `prices`: without them the cost of a call is not known"
+            faults.append(document.fault(("monitors", monitor, "budget", "usd_per_day"), reason))
         ref = None
         if not rubric.judged:
             ref = RubricRef(name, rubric_version(rubric, None), None, wanted.shadow)

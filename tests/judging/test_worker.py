@@ -226,6 +226,37 @@ async def test_a_permanent_fault_pauses_the_judge(store: SqliteStore, clock: Man
     assert states(store) == {"pending": 0, "error": 2, "done": 18}
 
 
+async def test_a_judge_that_is_not_reached_is_paused(store: SqliteStore, clock: ManualClock) -> None:
+    """Circuit breaker: after ten evaluations in a row that did not reach the judge the others wait instead of using up their attempts; then one
+    tries, and when it succeeds all go on.
+    """
+    pend(store, 40, ONE)
+    judge, client = scripted(clock, *[CallFault(FaultKind.CONNECTION)] * 12, said("yes"))
+    made = workers(store, clock, judge)
+    await work(made)
+    assert 10 <= len(client.requests) < 20
+    assert "no connection" in made.paused["default"]
+    assert states(store) == {"pending": 40, "error": 0, "done": 0}
+    asked = len(client.requests)
+    clock.advance(61)
+    for _ in range(200):
+        await work(made)
+        clock.advance(30)
+    assert states(store) == {"pending": 0, "error": 0, "done": 40}
+    assert made.paused == {}
+    assert len(client.requests) - asked <= 42
+
+
+async def test_troubles_between_answers_pause_nobody(store: SqliteStore, clock: ManualClock) -> None:
+    """A judge that fails now and then is not paused: only faults in a row count."""
+    pend(store, 30, ONE)
+    faults = [CallFault(FaultKind.TIMEOUT), CallFault(FaultKind.TIMEOUT), said("yes")] * 30
+    judge, _ = scripted(clock, *faults, max_concurrency=1)
+    made = workers(store, clock, judge)
+    await work(made)
+    assert made.paused == {}
+
+
 async def test_a_broken_judge_does_not_hold_another(store: SqliteStore, clock: ManualClock) -> None:
     """While one judge is paused the evaluations of another are judged."""
     pend(store, 3, ONE, judge="default")
