@@ -82,10 +82,11 @@ class Scheduler:
         await self._replace(self._monitors)
 
     async def reload(self, monitors: Mapping[str, ScheduledMonitor]) -> None:
-        """Replace the monitors. Changed ones go on from their last run with the new settings; a tick under way ends with the old.
-
-        New ones start with what settles from now on. What waited for those that are gone is dropped.
+        """Replace the monitors. New and changed ones start with what settles from now on (contract section 2): what a changed one has not yet
+        considered is drawn from at once with its old settings, a tick under way ends with them. What waited for those that are gone is dropped.
         """
+        changed = [name for name in self._workers if name in monitors and monitors[name] != self._workers[name].monitor]
+        await asyncio.gather(*(self._change(name, monitors[name]) for name in changed))
         gone = [name for name in self._workers if name not in monitors]
         await asyncio.gather(*(self._dismiss(name) for name in gone))
         await self._replace(monitors)
@@ -110,6 +111,26 @@ class Scheduler:
         worker = self._workers[name]
         async with worker.running:
             return await self._run_due(name, worker)
+
+    async def _change(self, name: str, monitor: ScheduledMonitor) -> None:
+        """Run what is due of a monitor and, as a tick of its own, what settled since; then it has its new settings.
+
+        What cannot be run now because of a fault of the store is left to the new settings.
+        """
+        worker = self._workers[name]
+        async with worker.running:
+            now = self._clock.now()
+            if await self._run_due(name, worker) and await self._has_waiting(name, now):
+                await self._run(name, worker, now, missed=False)
+            worker.monitor = monitor
+
+    async def _has_waiting(self, name: str, before: float) -> bool:
+        try:
+            oldest = await asyncio.to_thread(self._store.oldest_waiting, name)
+        except StoreUnwritable as error:
+            _log.error("monitor %s: could not see what waits: %s", name, _said(error))
+            return False
+        return oldest is not None and oldest < before
 
     async def _run_due(self, name: str, worker: _Worker) -> bool:
         since = worker.since

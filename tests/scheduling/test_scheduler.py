@@ -293,6 +293,25 @@ async def test_reload_replaces_the_monitors(store: WatchedStore) -> None:
     await scheduler.stop()
 
 
+async def test_a_changed_monitor_starts_with_what_settles_after_the_reload(store: WatchedStore) -> None:
+    """What settled before is drawn from with the old settings at the reload, once; what settles later with the new ones at the next tick."""
+    clock = ManualClock(NINE + 1)
+    scheduler = Scheduler(store, clock, {"m": monitor(), "same": monitor()})
+    await scheduler.start()
+    store.save_traces([settlement(invocation("a"), settled_at=NINE + 100, monitors=("m", "same"))])
+    clock.advance(4 * MINUTE)
+    await scheduler.reload({"m": monitor(select={"agent": "nobody"}), "same": monitor()})
+    [(_, name, minutes)] = [await store.next()]
+    assert (name, minutes) == ("m", (4 * MINUTE + 1) / MINUTE)
+    assert [(run["monitor"], run["drawn"]) for run in store.list_runs(Query()).items] == [("m", 1)]
+    store.save_traces([settlement(invocation("b"), settled_at=NINE + 300, monitors=("m",))])
+    clock.advance(6 * MINUTE)
+    await scheduler.wake("m")
+    assert await store.next() == ("run", "m", 10)
+    assert figures(store, TallyName.NOT_SELECTED) == {("m", "filtered"): 1}
+    await scheduler.stop()
+
+
 async def test_two_processes_do_not_run_the_same_tick(store: WatchedStore) -> None:
     """Of two schedulers on one store one runs the tick, the other finds it known."""
     clock = ManualClock(NINE + 1)
