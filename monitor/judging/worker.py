@@ -22,7 +22,7 @@ from monitor.judging.programs import run_program
 from monitor.judging.retry import delay_seconds
 from monitor.judging.verdicts import verdict_of
 from monitor.judging.writing import VerdictWriter
-from monitor.model.run import Evaluation
+from monitor.model.run import MAX_CRASHES, Evaluation
 from monitor.model.verdict import ErrorType, EvaluationFailure, Judgement, Usage, Verdict
 from monitor.rubrics.kinds.kind import ProgramKind
 from monitor.store.protocol import Store, StoreUnwritable
@@ -194,6 +194,14 @@ class EvaluationWorkers:
         """The rubric version to judge by, or why the evaluation fails without being judged."""
         if evaluation.unreadable:
             return EvaluationFailure(ErrorType.EVALUATOR_FAILED, "the stored invocation is damaged and cannot be read")
+        if evaluation.crashes >= MAX_CRASHES:
+            LOG.error(
+                "an evaluation is given up: the process ended too often while it was judged",
+                extra={"rubric": evaluation.rubric.rubric},
+            )
+            return EvaluationFailure(
+                ErrorType.EVALUATOR_FAILED, f"the process ended {evaluation.crashes} times while it was judged"
+            )
         return self._definitions.get(evaluation.rubric.version)
 
     # -- deterministic rubrics -----------------------------------------------------------------------------------------

@@ -138,11 +138,16 @@ class EvaluationState(StrEnum):
     ERROR = "error"
 
 
+MAX_CRASHES = 5
+"""So often may a process end while it judges an invocation before that is taken to be the cause."""
+
+
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     """A claimed piece of work: judge this invocation by this rubric version. `id` is the store's row key.
 
     `unreadable`: what is stored of the invocation is damaged; `invocation` has its ids and times only, and the evaluation is to fail.
+    `crashes`: how often a process ended while it held the claim; from MAX_CRASHES on the evaluation is to fail, too.
     """
 
     id: int
@@ -155,6 +160,7 @@ class Evaluation:
     attempts: int
     created_at: float
     unreadable: bool = False
+    crashes: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -194,7 +194,7 @@ class Store(Protocol):
         ...
 
     def release_all_claims(self) -> int:
-        """Give back every claim, whoever holds it, with one attempt more, and say how many there were. For the start of a process that
+        """Give back every claim, whoever holds it, with one attempt and one crash more, and say how many there were. For the start of a process that
         knows to be the only one on this store: what an earlier one was judging when it was killed need not wait for its lease.
         """
         ...

@@ -148,6 +148,33 @@ async def test_a_damaged_invocation_fails_alone(store: SqliteStore, clock: Manua
     assert states(store) == {"pending": 0, "error": 1, "done": 2}
 
 
+async def test_an_evaluation_that_kills_the_process_fails_in_the_end(store: SqliteStore, clock: ManualClock) -> None:
+    """Claimed five times when the process ended, it fails as evaluator_failed; those claimed with it at first are judged."""
+    pend(store, 8, CHECK)
+    (killer, *_) = store.claim_evaluations(1, clock.now(), 60)
+    store.release_evaluations([killer])
+    lives = 0
+    while any(one["state"] == "pending" for one in store.list_evaluations(Query(state="pending")).items):
+        made = workers(store, clock)
+        judged = made._judge_all
+
+        def dies(claimed: Any, judged: Any = judged) -> Any:
+            if any(item.evaluation.id == killer.id and item.evaluation.crashes < 5 for item in claimed):
+                raise SystemError("killed")
+            return judged(claimed)
+
+        made._judge_all = dies  # type: ignore[method-assign]
+        with suppress(SystemError):
+            await work(made)
+        await made.settled()
+        store.release_all_claims()
+        lives += 1
+        assert lives < 30
+    (failed,) = store.list_evaluations(Query(state="error")).items
+    assert (failed["id"], failed["error"]["type"]) == (killer.id, "evaluator_failed")
+    assert states(store) == {"pending": 0, "error": 1, "done": 7}
+
+
 async def test_temporary_failures_are_put_off(store: SqliteStore, clock: ManualClock) -> None:
     """A temporary failure is tried again after its delay, until it succeeds; nothing is stored before."""
     pend(store, 1, ONE)

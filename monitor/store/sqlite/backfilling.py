@@ -84,7 +84,7 @@ def again(connection: sqlite3.Connection, request: RunRequest, span: tuple[float
     """Let failed evaluations of invocations that ended in [since, until) be judged once more; how many."""
     since, until = span
     return connection.execute(
-        """UPDATE evaluations SET state = 'pending', attempts = 0, available_at = 0, claimed = 0, tick = ?, created_at = ?
+        """UPDATE evaluations SET state = 'pending', attempts = 0, crashes = 0, available_at = 0, claimed = 0, tick = ?, created_at = ?
            WHERE monitor = ? AND state = 'error' AND invocation IN (
                SELECT n FROM invocations WHERE ended_at >= ? AND ended_at < ? AND has_content = 1)""",
         (request.tick, request.started_at, request.monitor, int(since * _NANOS), int(until * _NANOS)),

@@ -7,10 +7,11 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from monitor.model.invocation import Invocation
-from monitor.model.run import Evaluation, PendingCount, RubricRef
+from monitor.model.run import MAX_CRASHES, Evaluation, PendingCount, RubricRef
 from monitor.store.sqlite.heads import FROM_HEAD, HEAD, read_or_bare
 
 _FREE = "state = 'pending' AND available_at = 0"
+_SUSPECT_CRASHES = 2
 _Place = tuple[float, float, int]
 """(tick, u, row): the order within a monitor."""
 
@@ -28,6 +29,7 @@ class Claim:
     revision: int
     attempts: int
     created_at: float
+    crashes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +46,7 @@ def claim(
     """Take free evaluations; see `Store.claim_evaluations`. `turn` says which monitor is first: a different one each time."""
     _free_expired(connection, now)
     queues = _queues(connection, limit, paused)
-    rows = _round_robin(queues, limit, turn)
+    rows = _suspect_alone(connection, _round_robin(queues, limit, turn))
     connection.executemany(
         "UPDATE evaluations SET claimed = 1, available_at = ? WHERE n = ?", ((now + lease_seconds, row) for row in rows)
     )
@@ -100,14 +102,23 @@ def _round_robin(queues: dict[str, list[_Place]], limit: int, turn: int) -> list
     return rows
 
 
+def _suspect_alone(connection: sqlite3.Connection, rows: list[int]) -> list[int]:
+    """All rows, or one alone that was claimed when the process ended more than once: if it is the cause, no others count as suspects with it."""
+    for row in rows:
+        crashes = connection.execute("SELECT crashes FROM evaluations WHERE n = ?", (row,)).fetchone()[0]
+        if _SUSPECT_CRASHES <= crashes < MAX_CRASHES:
+            return [row]
+    return rows
+
+
 def _claimed(connection: sqlite3.Connection, row: int) -> Claim:
-    (invocation, monitor, rubric, version, judge, shadow, probability, number, revision, attempts, created) = connection.execute(
+    (invocation, monitor, rubric, version, judge, shadow, probability, number, revision, attempts, created, crashes) = connection.execute(
         """SELECT invocation, monitor, rubric, rubric_version, judge, shadow, inclusion_probability, number, revision,
-           attempts, created_at FROM evaluations WHERE n = ?""",
+           attempts, created_at, crashes FROM evaluations WHERE n = ?""",
         (row,),
     ).fetchone()  # fmt: skip
     ref = RubricRef(rubric, version, judge or None, bool(shadow))
-    return Claim(row, invocation, monitor, ref, probability, number, revision, attempts, created)
+    return Claim(row, invocation, monitor, ref, probability, number, revision, attempts, created, crashes)
 
 
 def read_claims(connection: sqlite3.Connection, claims: Sequence[Claim]) -> list[Evaluation]:
@@ -138,6 +149,7 @@ def read_claims(connection: sqlite3.Connection, claims: Sequence[Claim]) -> list
                     attempts=found.attempts,
                     created_at=found.created_at,
                     unreadable=read[1],
+                    crashes=found.crashes,
                 )
             )
     return evaluations
@@ -166,7 +178,8 @@ def release(connection: sqlite3.Connection, evaluations: Iterable[Evaluation]) -
 def release_all(connection: sqlite3.Connection) -> int:
     """See `Store.release_all_claims`."""
     return connection.execute(
-        "UPDATE evaluations SET claimed = 0, available_at = 0, attempts = attempts + 1 WHERE state = 'pending' AND claimed = 1"
+        """UPDATE evaluations SET claimed = 0, available_at = 0, attempts = attempts + 1, crashes = crashes + 1
+           WHERE state = 'pending' AND claimed = 1"""
     ).rowcount
 
 

@@ -156,6 +156,10 @@ MIGRATIONS = (
         PRIMARY KEY (invocation, rubric, labeler)
     ) STRICT, WITHOUT ROWID;
     """,
+    """
+    -- How often the process ended while it had claimed an evaluation.
+    ALTER TABLE evaluations ADD COLUMN crashes INTEGER NOT NULL DEFAULT 0;
+    """,
 )
 
 

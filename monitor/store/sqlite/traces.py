@@ -195,7 +195,7 @@ def _revise(
     )
     if rejudge:
         connection.execute(
-            """UPDATE evaluations SET revision = ?, state = 'pending', attempts = 0, available_at = 0, claimed = 0,
+            """UPDATE evaluations SET revision = ?, state = 'pending', attempts = 0, crashes = 0, available_at = 0, claimed = 0,
                created_at = ?, failure = NULL WHERE invocation = ? AND state <> 'pending'""",
             (values["revision"], settlement.settled_at, row),
         )
