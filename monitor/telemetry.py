@@ -71,6 +71,9 @@ class Telemetry:
         self.monitor_budget_remaining = gauge(
             "monitor_budget_remaining_ratio", "Share of a monitor's budget of today (UTC) that is left.", "monitor"
         )
+        self.judge_flags = counter(
+            "judge_flags", "Verdicts that a person may want to look at, by why.", "judge", "rubric", "flag"
+        )
         self.judge_up = gauge("judge_up", "0 while the judge is paused by a permanent fault.", "judge")
         self.reload_successful = gauge(
             "config_last_reload_successful", "1 when the last reload of the configuration took."

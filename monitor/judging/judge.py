@@ -13,6 +13,7 @@ from monitor.clock import Clock
 from monitor.judging.abilities import AbilityMemory
 from monitor.judging.asking import Asked, Asker, Call
 from monitor.judging.client import ChatMessage, JudgeClient
+from monitor.judging.flags import flags
 from monitor.judging.limits import DailyBudget, DailyUse, RateLimiter, next_day
 from monitor.judging.programs import judge_without_model
 from monitor.judging.prompting import system_message, user_message
@@ -143,7 +144,10 @@ class Judge:
         if len(good) < task.spec.enough:
             return _failed(task.rubric, _failure(asked, len(good), task.spec), task.parameters, calls, asked)
         judgement = task.kind.combine(task.spec, good)
-        details = {**judgement.details, **_details(task, asked, good, calls)}
+        details = {**judgement.details, **_details(task, judgement, asked, good, calls)}
+        if self.telemetry:
+            for flag in details.get("flags", ()):
+                self.telemetry.judge_flags.labels(self.name, task.rubric.name, flag).inc()
         return _judgement(task.rubric, replace(judgement, details=details), task.parameters, calls)
 
     async def _samples(self, task: _Task, calls: list[Call]) -> list[Asked]:
@@ -169,12 +173,24 @@ class Judge:
         await self.client.close()
 
 
-def _details(task: _Task, asked: Sequence[Asked], good: Sequence[Sample], calls: Sequence[Call]) -> dict[str, Any]:
+def _agreement(judgement: Judgement) -> float | None:
+    """The share of votes that went to the answer that was kept, over all criteria; None when asked once."""
+    votes = [criterion.votes for criterion in judgement.criteria if criterion.votes]
+    cast = sum(sum(vote.values()) for vote in votes)
+    return sum(max(vote.values()) for vote in votes) / cast if cast else None
+
+
+def _details(
+    task: _Task, judgement: Judgement, asked: Sequence[Asked], good: Sequence[Sample], calls: Sequence[Call]
+) -> dict[str, Any]:
     """What is worth knowing of how the verdict came about: figures, names and field paths, never content."""
     last = calls[-1]
     failed = Counter(item.failure.type.value for item in asked if item.failure is not None)
     unverified = _unverified(good, task.shown.text)
+    agreement = _agreement(judgement)
     details: dict[str, Any] = {
+        "flags": list(flags(task.shown.text, task.shown.truncated, unverified, agreement)),
+        "agreement": agreement,
         "samples": len(good),
         "failed_samples": dict(failed),
         "reply_format": last.format.value,

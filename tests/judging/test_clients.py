@@ -252,3 +252,14 @@ def test_resets_of_rate_limits(text: str, seconds: float | None) -> None:
 def test_retry_after_forms(headers: dict[str, str], seconds: float | None) -> None:
     """Seconds, milliseconds and HTTP dates are read; nonsense is nothing."""
     assert retry_after_seconds(headers, ManualClock(1_700_000_000.0).now()) == seconds
+
+
+@pytest.mark.parametrize("mode", ["huge", "bomb"])
+async def test_a_reply_is_read_to_a_bound(mode: str) -> None:
+    """A body of megabytes, plain or compressed to little, is not read to its end: a fault of the endpoint."""
+    async with JudgeServer(mode) as server:
+        made = OpenAIClient(JudgeSettings(model="m", base_url=server.url), SystemClock())
+        found = await made.complete(request())
+        await made.close()
+    assert isinstance(found, CallFault)
+    assert found.kind is FaultKind.MALFORMED

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import gzip
 import json
 import re
 import sys
@@ -229,6 +230,11 @@ class JudgeServer:
             return completion(body, passing, "content_filter")
         if mode == "no_completion":
             return web.json_response({"hello": "world"})
+        if mode == "huge":
+            return completion(body, good + " " * 5_000_000)
+        if mode == "bomb":
+            packed = gzip.compress(json.dumps(completion(body, good + " " * 80_000_000)).encode())
+            return web.Response(body=packed, content_type="application/json", headers={"Content-Encoding": "gzip"})
         if mode == "html":
             return web.Response(text="<html>gateway</html>", content_type="text/html")
         if mode == "no_usage":

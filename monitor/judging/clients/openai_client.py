@@ -21,6 +21,7 @@ import openai
 
 from monitor.clock import Clock
 from monitor.judging.client import CallFault, FaultKind, JudgeReply, JudgeRequest, RateHeaders, ReplyFormat
+from monitor.judging.clients.bounded import BoundedClient, ReplyTooLong
 from monitor.settings.tree import JudgeSettings
 
 _NO_KEY = "no-key"
@@ -63,7 +64,7 @@ class OpenAIClient:
 
     def __init__(self, settings: JudgeSettings, clock: Clock) -> None:
         self._clock = clock
-        self._http = openai.DefaultAioHttpClient(
+        self._http = BoundedClient(
             follow_redirects=False,
             timeout=httpx2.Timeout(settings.timeout, connect=min(_CONNECT_SECONDS, settings.timeout)),
             limits=httpx2.Limits(
@@ -84,7 +85,9 @@ class OpenAIClient:
         except openai.APIStatusError as error:
             return self._status_fault(error)
         except openai.APIConnectionError as error:
-            timed_out = isinstance(error, openai.APITimeoutError) and _caused_by_a_timeout(error)
+            if _caused_by(error, ReplyTooLong):
+                return CallFault(FaultKind.MALFORMED)
+            timed_out = isinstance(error, openai.APITimeoutError) and _caused_by(error, TimeoutError)
             return CallFault(FaultKind.TIMEOUT if timed_out else FaultKind.CONNECTION)
         except (openai.OpenAIError, httpx2.HTTPError, aiohttp.ClientError, OSError, ValueError, RuntimeError):
             # RuntimeError: the client was closed, before or meanwhile.
@@ -145,11 +148,13 @@ def _body(request: JudgeRequest) -> dict[str, Any]:
     return body
 
 
-def _caused_by_a_timeout(error: BaseException) -> bool:
-    """Aiohttp's lost connections come through the transport as time-outs too; only real ones have Python's TimeoutError behind them."""
+def _caused_by(error: BaseException, kind: type[BaseException]) -> bool:
+    """What stands behind the client's exception. Aiohttp's lost connections come through the transport as time-outs too; only real ones have
+    Python's TimeoutError behind them.
+    """
     cause = error.__cause__
     while cause is not None:
-        if isinstance(cause, TimeoutError):
+        if isinstance(cause, kind):
             return True
         cause = cause.__cause__
     return False
