@@ -82,12 +82,12 @@ class OpenAIClient:
                 )
         except TimeoutError:
             return CallFault(FaultKind.TIMEOUT)
+        except ReplyTooLong:
+            return CallFault(FaultKind.MALFORMED)
         except openai.APIStatusError as error:
             return self._status_fault(error)
         except openai.APIConnectionError as error:
-            if _caused_by(error, ReplyTooLong):
-                return CallFault(FaultKind.MALFORMED)
-            timed_out = isinstance(error, openai.APITimeoutError) and _caused_by(error, TimeoutError)
+            timed_out = isinstance(error, openai.APITimeoutError) and _caused_by_a_timeout(error)
             return CallFault(FaultKind.TIMEOUT if timed_out else FaultKind.CONNECTION)
         except (openai.OpenAIError, httpx2.HTTPError, aiohttp.ClientError, OSError, ValueError, RuntimeError):
             # RuntimeError: the client was closed, before or meanwhile.
@@ -148,13 +148,11 @@ def _body(request: JudgeRequest) -> dict[str, Any]:
     return body
 
 
-def _caused_by(error: BaseException, kind: type[BaseException]) -> bool:
-    """What stands behind the client's exception. Aiohttp's lost connections come through the transport as time-outs too; only real ones have
-    Python's TimeoutError behind them.
-    """
+def _caused_by_a_timeout(error: BaseException) -> bool:
+    """Aiohttp's lost connections come through the transport as time-outs too; only real ones have Python's TimeoutError behind them."""
     cause = error.__cause__
     while cause is not None:
-        if isinstance(cause, kind):
+        if isinstance(cause, TimeoutError):
             return True
         cause = cause.__cause__
     return False
