@@ -194,7 +194,7 @@ class Handlers:
     def _forget(self, asked: Asked) -> Answer:
         if len(asked.query) != 1:
             raise BadParameter("trace_id", "give trace_id or conversation_id, one of them")
-        return json_answer({"forgotten": self._store.forget(**asked.query)})
+        return json_answer({"forgotten": self._store.forget(**asked.query, now=self._context.clock.now())})
 
 
 def query_of(values: Mapping[str, Any]) -> Query:

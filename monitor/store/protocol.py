@@ -342,9 +342,10 @@ class Store(Protocol):
         ...
 
     # -- erasing -------------------------------------------------------------------------------------------------------
-    def forget(self, *, trace_id: str | None = None, conversation_id: str | None = None) -> int:
+    def forget(self, *, trace_id: str | None = None, conversation_id: str | None = None, now: float = 1e18) -> int:
         """Erase the content of a trace or a conversation, verdicts' explanations included; numbers, ids and tallies stay.
-        Returns how many invocations it touched.
+        Returns how many stored invocations it touched. What is still open, of the trace or of invocations of the conversation that began
+        until `now`, will be stored without content when it settles.
         """
         ...
 

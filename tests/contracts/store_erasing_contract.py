@@ -105,6 +105,22 @@ class ErasingContract:
         assert trace is not None
         assert trace.spans is None
 
+    def test_what_is_forgotten_while_it_is_open_is_stored_without_content(self, store: Store) -> None:
+        """A trace, or what began in a conversation before it was to be forgotten, settles later: known, without content or spans."""
+        assert store.forget(trace_id=invocation("a").trace_id, now=T0 + 1) == 0
+        assert store.forget(conversation_id="c", now=T0 + 1) == 0
+        later = int((T0 + 2) * 1e9)
+        kept = invocation("later", conversation_id="c", started_at=later, ended_at=later + 1)
+        store.expire(T0 + 30, 1e6, 1e6, None)
+        store.save_traces([settlement(one) for one in (invocation("a"), invocation("b", conversation_id="c"), kept)])
+        for name in ("a", "b"):
+            found = store.invocation(invocation(name).id)
+            assert found is not None
+            assert (found.user_input, found.attributes) == (None, {})
+            trace = store.trace(found.trace_id)
+            assert trace is not None and trace.spans is None
+        assert store.invocation(kept.id) == kept
+
     def test_an_erased_invocation_is_still_judged(self, store: Store) -> None:
         """A pending evaluation of forgotten content is claimed, and its invocation says that the content is redacted."""
         store.save_traces([settlement(invocation())])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from monitor.store.sqlite.waiting import withdraw
 
@@ -30,11 +30,37 @@ def _rows(connection: sqlite3.Connection, query: str, *arguments: object) -> lis
     return [row[0] for row in connection.execute(query, arguments)]
 
 
-def forget(connection: sqlite3.Connection, *, trace_id: str | None, conversation_id: str | None) -> int:
+def is_forgotten(
+    connection: sqlite3.Connection, trace_id: str, conversations: Iterable[tuple[str | None, float]]
+) -> bool:
+    """Whether a trace was to be forgotten before it settled: by its id, or by a conversation in which it began before that was asked.
+
+    `conversations` are (id, start in seconds since 1970-01-01Z) of its invocations.
+    """
+    asked = "SELECT 1 FROM forgotten WHERE kind = ? AND id = ? AND at >= ?"
+    if connection.execute(asked, ("trace", trace_id, 0.0)).fetchone():
+        return True
+    return any(
+        connection.execute(asked, ("conversation", conversation, start)).fetchone()
+        for conversation, start in conversations
+        if conversation is not None
+    )
+
+
+def expire_forgotten(connection: sqlite3.Connection, before: float) -> None:
+    """Drop the marks of what was forgotten before a time: nothing of that is open any more."""
+    connection.execute("DELETE FROM forgotten WHERE at < ?", (before,))
+
+
+def forget(connection: sqlite3.Connection, *, trace_id: str | None, conversation_id: str | None, now: float) -> int:
     """See `Store.forget`. What comes later for these invocations and traces is stored without content.
 
     Attributes go too: they are no content, but they may name the person.
     """
+    connection.execute(
+        "INSERT OR REPLACE INTO forgotten (kind, id, at) VALUES (?, ?, ?)",
+        ("conversation", conversation_id, now) if trace_id is None else ("trace", trace_id, now),
+    )
     if trace_id is not None:
         traces = _rows(connection, "SELECT n FROM traces WHERE trace_id = ?", trace_id)
         invocations = [

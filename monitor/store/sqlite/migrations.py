@@ -160,6 +160,12 @@ MIGRATIONS = (
     -- How often the process ended while it had claimed an evaluation.
     ALTER TABLE evaluations ADD COLUMN crashes INTEGER NOT NULL DEFAULT 0;
     """,
+    """
+    -- Traces and conversations that were to be forgotten: what of them was still open then is stored without content.
+    CREATE TABLE forgotten (
+        kind TEXT NOT NULL, id TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (kind, id)
+    ) STRICT, WITHOUT ROWID;
+    """,
 )
 
 

@@ -55,6 +55,7 @@ from monitor.store.sqlite.writer import Writer
 
 DATABASE = "rubricd.db"
 Names = Collection[str]
+_FOR_EVER = 1e18
 _BATCH, _SMALL_BATCH = 500, 50
 """Invocations that one transaction of a retention erases: others wait for it. The small one goes by size, not further than needed."""
 
@@ -346,11 +347,13 @@ class SqliteStore:
             return browsing.dialects(connection, limit)
 
     # -- erasing
-    def forget(self, *, trace_id: str | None = None, conversation_id: str | None = None) -> int:
+    def forget(self, *, trace_id: str | None = None, conversation_id: str | None = None, now: float = _FOR_EVER) -> int:
         """Erase the content of a trace or a conversation, from the write-ahead log as well."""
         if (trace_id is None) == (conversation_id is None):
             raise ValueError("give trace_id or conversation_id, one of them")
-        touched = self._writer.call(lambda c: erasure.forget(c, trace_id=trace_id, conversation_id=conversation_id))
+        touched = self._writer.call(
+            lambda c: erasure.forget(c, trace_id=trace_id, conversation_id=conversation_id, now=now)
+        )
         self._tidy_log(erased=True)
         return touched
 
@@ -365,6 +368,7 @@ class SqliteStore:
         erased = self._until_none(lambda c: erasure.expire_content(c, now - content_seconds, _BATCH))
         erased = self._until_none(lambda c: erasure.expire_rows(c, now - verdict_seconds, _BATCH)) or erased
         self._writer.call(lambda c: erasure.expire_runs(c, now - verdict_seconds))
+        self._writer.call(lambda c: erasure.expire_forgotten(c, now - verdict_seconds))
         self._writer.call(lambda c: labels.expire_checks(c, now - verdict_seconds))
         while max_bytes is not None and self._writer.call(used_bytes) > max_bytes:
             if not self._writer.call(lambda c: erasure.expire_content(c, float("inf"), _SMALL_BATCH)):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from monitor.model.invocation import Invocation
@@ -12,7 +12,7 @@ from monitor.model.run import InvocationChange, JournalPosition, StoredInvocatio
 from monitor.model.tallies import TallyName
 from monitor.store.sqlite.blobs import packed, packed_ids, unpacked, unpacked_ids
 from monitor.store.sqlite.content import content_blob
-from monitor.store.sqlite.erasure import erase_content
+from monitor.store.sqlite.erasure import erase_content, is_forgotten
 from monitor.store.sqlite.heads import FROM_HEAD, HEAD, head_values, profile_of, read_invocation
 from monitor.store.sqlite.tallies import Counting
 from monitor.store.sqlite.values import text
@@ -64,23 +64,30 @@ def _save_trace(connection: sqlite3.Connection, trace: PreparedTrace) -> tuple[i
     found = connection.execute(
         "SELECT n, segment, position, forgotten FROM traces WHERE trace_id = ?", (told.trace_id,)
     ).fetchone()
+    invocations = [prepared.change.invocation for prepared in trace.changes]
+    began = [(text(one.conversation_id), one.started_at / 1e9) for one in invocations]
+    forgotten = bool(found and found[3]) or is_forgotten(connection, told.trace_id, began)
     if found is None:
-        row = _insert_trace(connection, trace)
+        if forgotten:
+            trace = replace(trace, spans=None)
+        row = _insert_trace(connection, trace, forgotten=forgotten)
         if trace.spans is not None:
             connection.execute("INSERT INTO trace_spans (trace, body) VALUES (?, ?)", (row, trace.spans))
-        return row, False
-    row, forgotten = found[0], bool(found[3])
+        return row, forgotten
+    row = found[0]
+    if forgotten and not found[3]:
+        connection.execute("UPDATE traces SET forgotten = 1 WHERE n = ?", (row,))
     if JournalPosition(found[1], found[2]) < told.consumed:
         _update_trace(connection, trace, row, None if forgotten else trace.spans)
     return row, forgotten
 
 
-def _insert_trace(connection: sqlite3.Connection, trace: PreparedTrace) -> int:
+def _insert_trace(connection: sqlite3.Connection, trace: PreparedTrace, *, forgotten: bool) -> int:
     told = trace.settlement
     cursor = connection.execute(
-        """INSERT INTO traces (trace_id, settled_at, collector, settled_by, segment, position, span_count, late_spans, has_spans)
-           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)""",
-        (told.trace_id, told.settled_at, *_values(told), int(trace.spans is not None)),
+        """INSERT INTO traces (trace_id, settled_at, collector, settled_by, segment, position, span_count, late_spans, has_spans, forgotten)
+           VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",
+        (told.trace_id, told.settled_at, *_values(told), int(trace.spans is not None), int(forgotten)),
     )
     return int(cursor.lastrowid or 0)
 
