@@ -144,9 +144,10 @@ class PhoenixFeed:
                 self._meter.rejected(self._name, RejectReason.MALFORMED)
             else:
                 parcels.append(Parcel(body))
-        row = _reached(seen, now)
-        if row is None:
-            return _Read(parcels, _Project(following), position, 0.0)
+        last = _row(spans[-1].get("id")) if spans else None
+        if last is None:
+            return _Read(parcels, _Project(following, seen), position, 0.0)
+        row = _reached(seen, last, now)
         kept = {known: at for known, at in seen.items() if known >= row}
         return _Read(parcels, _Project(following, kept), {"id": row}, max(0.0, now - newest))
 
@@ -182,10 +183,9 @@ class PhoenixFeed:
             raise SourceFault(FaultKind.REFUSED, f"{self._http.endpoint}: {reason}")
 
 
-def _reached(seen: Mapping[int, float], now: float) -> int | None:
-    """The row behind which nothing can show up any more: the oldest that was taken of late, or else the newest of all."""
-    recent = [row for row, at in seen.items() if now - at < COMMIT_SECONDS]
-    return min(recent) if recent else max(seen, default=None)
+def _reached(seen: Mapping[int, float], last: int, now: float) -> int:
+    """The row before which nothing can show up any more: the oldest that was taken of late, at most the `last` of the page."""
+    return min([last, *(row for row, at in seen.items() if now - at < COMMIT_SECONDS)])
 
 
 def otlp_of(span: Mapping[str, Any]) -> dict[str, Any]:

@@ -17,11 +17,20 @@ class Killed(BaseException):
     """The process died here: nothing catches it."""
 
 
+class SpansByTrace(dict[str, list[tuple[bytes, int]]]):
+    """The spans of each trace, decoded when they are looked at."""
+
+    def of(self, trace_id: str) -> list[Span]:
+        """The spans of a trace in the order of their arrival."""
+        return [span for body, ordinal in self[trace_id] for span in decode(body, Signal.TRACES, [ordinal]).spans]
+
+
 @dataclass
 class SpanSinkByTrace:
     """Durable at once. `before` is called with every request and may raise; `overloads` are answered first."""
 
-    spans: dict[str, list[Span]] = field(default_factory=dict)
+    spans: SpansByTrace = field(default_factory=SpansByTrace)
+    ids: dict[str, set[str]] = field(default_factory=dict)
     arrivals: Counter[str] = field(default_factory=Counter)
     before: Callable[[], None] = lambda: None
     overloads: int = 0
@@ -35,12 +44,12 @@ class SpanSinkByTrace:
             raise Overloaded("busy", 1.0)
         if encoding is Encoding.JSON:
             body = from_json(body, signal).body
-        split(body, signal)
+        found = split(body, signal).items
         self.collectors.add(collector)
-        found = decode(body, signal).spans
-        for span in found:
-            self.spans.setdefault(span.trace_id, []).append(span)
-        self.arrivals.update({span.trace_id for span in found})
+        for ordinal, item in enumerate(found):
+            self.spans.setdefault(item.trace_id.hex(), []).append((body, ordinal))
+            self.ids.setdefault(item.trace_id.hex(), set()).add(item.span_id.hex())
+        self.arrivals.update({item.trace_id.hex() for item in found})
         future: Future[Accepted] = Future()
         future.set_result(Accepted(len(found)))
         return future

@@ -17,7 +17,7 @@ from collectors.polling.backoff import Random
 from collectors.polling.clock import PollClock
 from collectors.polling.config import HttpConfig
 from collectors.polling.http import Answer, HttpSource, Parameters
-from tests.support.trace_world import SERVICE, TraceWorld, WorldSpan, document, protobuf
+from tests.support.trace_world import RESOURCE, SCOPE, SERVICE, TraceWorld, WorldSpan, protobuf
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,7 @@ class FakeServer:
         self.faults: list[Reply] = []
         self.fault_for: Callable[[str, Mapping[str, str]], Reply | None] = lambda path, parameters: None
         self.requests: Counter[str] = Counter()
+        self._texts: dict[int, str] = {}
         self.before: Callable[[str], None] = lambda path: None
 
     def handle(self, path: str, parameters: Parameters) -> Reply:
@@ -61,6 +62,14 @@ class FakeServer:
     def answer(self, path: str, given: Mapping[str, str]) -> Reply:
         """The store's own answer."""
         raise NotImplementedError
+
+    def listed(self, key: str, rows: Sequence[WorldSpan], write: Callable[[WorldSpan], Any], **more: Any) -> Reply:
+        """`{key: rows, …more}`, each row written once for all requests."""
+        for span in rows:
+            if span.row not in self._texts:
+                self._texts[span.row] = json.dumps(write(span))
+        inner = ",".join(self._texts[span.row] for span in rows)
+        return Reply(f'{{"{key}": [{inner}], {json.dumps(more)[1:]}'.encode())
 
 
 class FakeTempo(FakeServer):
@@ -109,10 +118,6 @@ class FakeJaeger(FakeServer):
 
     v3 = True
 
-    def __init__(self, world: TraceWorld, seed: int = 3) -> None:
-        super().__init__(world, seed)
-        self._texts: dict[int, str] = {}
-
     def answer(self, path: str, given: Mapping[str, str]) -> Reply:
         """Services, search, traces by id."""
         if path.startswith("/api/v3") and not self.v3:
@@ -149,13 +154,8 @@ class FakeJaeger(FakeServer):
 
     def _result(self, spans: Sequence[WorldSpan]) -> str:
         """`{"result": document(spans)}`, each span written once."""
-        texts = ",".join(self._texts.setdefault(span.row, "") or self._written(span) for span in spans)
-        frame = json.dumps({"result": document([])})
-        return frame.replace('"spans": []', f'"spans": [{texts}]')
-
-    def _written(self, span: WorldSpan) -> str:
-        self._texts[span.row] = json.dumps(span.document)
-        return self._texts[span.row]
+        inner = self.listed("spans", spans, lambda span: span.document, scope=SCOPE).body.decode()
+        return f'{{"result": {{"resourceSpans": [{{"resource": {json.dumps(RESOURCE)}, "scopeSpans": [{inner}]}}]}}}}'
 
     def _older(self, found: Sequence[Sequence[WorldSpan]]) -> Reply:
         data = [_jaeger(trace) for trace in found if trace]
@@ -185,7 +185,13 @@ class FakePhoenix(FakeServer):
             if row not in self.hidden and span.start >= since:
                 found.append((row, span))
         following = _global_id(found[limit][0]) if len(found) > limit else None
-        return as_json({"data": [_phoenix(row, span) for row, span in found[:limit]], "next_cursor": following})
+        rows = {id(span): row for row, span in found}
+        return self.listed(
+            "data",
+            [span for _, span in found[:limit]],
+            lambda span: _phoenix(rows[id(span)], span),
+            next_cursor=following,
+        )
 
 
 class FakeLangfuse(FakeServer):
@@ -208,7 +214,7 @@ class FakeLangfuse(FakeServer):
         else:
             start, end = (int(given["page"]) - 1) * int(given["limit"]), int(given["page"]) * int(given["limit"])
             meta = {"totalPages": -(-len(rows) // int(given["limit"]))}
-        return as_json({"data": [_langfuse(span) for span in rows[start:end]], "meta": meta})
+        return self.listed("data", rows[start:end], _langfuse, meta=meta)
 
     def _rows(self, given: Mapping[str, str]) -> list[WorldSpan]:
         if "traceId" in given:

@@ -73,10 +73,10 @@ class Files:
     def check_all(self, every: int = 1) -> None:
         assert self.sink.spans.keys() == self.world.traces.keys()
         for number, (trace_id, trace) in enumerate(self.world.traces.items()):
-            came = {span.span_id for span in self.sink.spans[trace_id]}
+            came = self.sink.ids[trace_id]
             assert came == {span.document["spanId"] for span in trace.spans}
             if number % every == 0:
-                assert invocations(self.sink.spans[trace_id]) == expected(trace)
+                assert invocations(self.sink.spans.of(trace_id)) == expected(trace)
 
 
 async def test_ten_thousand_traces_out_of_order_rotated_with_a_crash_in_the_middle(tmp_path: Path) -> None:
