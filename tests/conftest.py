@@ -20,7 +20,7 @@ def shared() -> Path:
 
 
 @pytest.fixture(scope="session")
-def required_program():  # noqa: ANN201
+def required_program():
     """A function that finds a program, or skips the test naming it and its install line (a failure when services are required)."""
 
     def find(name: str, install: str) -> str:
@@ -30,6 +30,19 @@ def required_program():  # noqa: ANN201
             if os.environ.get("RUBRICD_REQUIRE_SERVICES") == "1":
                 pytest.fail(message)
             pytest.skip(message)
+        return path
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def optional_program():
+    """A function that finds a program that no package of the system carries, or skips the test; for stores that are built by hand."""
+
+    def find(name: str, install: str) -> str:
+        path = shutil.which(name)
+        if path is None:
+            pytest.skip(f"{name} is not installed: {install}")
         return path
 
     return find

@@ -36,11 +36,11 @@ def same(kind: str, found: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     ("kind", "options"), [("jaeger", {}), ("jaeger", {"api": "legacy"}), ("tempo", {}), ("phoenix", {})]
 )
 async def test_traces_that_come_in_two_pieces_are_reconstructed_as_by_otlp(
-    kind: str, options: dict[str, Any], tmp_path: Path, required_program: Callable[[str, str], str]
+    kind: str, options: dict[str, Any], tmp_path: Path, optional_program: Callable[[str, str], str]
 ) -> None:
     """Thirty runs, the roots sent after the children were polled: each whole, and as the OTLP receiver gives it."""
     store: TraceStore = await asyncio.to_thread(
-        getattr(trace_stores, kind), required_program(kind, INSTALL[kind]), tmp_path
+        getattr(trace_stores, kind), optional_program(kind, INSTALL[kind]), tmp_path
     )
     clock, sink = SystemClock(), SpanSinkByTrace()
     world = TraceWorld(ManualClock(round(clock.now()) - 60.0), 30, 40, 0)
