@@ -1,4 +1,7 @@
-"""Recorded export requests grouped to traces, by the same rules as the daemon's intake: what is invalid or our own is left out."""
+"""Recorded export requests grouped to traces: what the daemon's intake would leave out is left out here.
+
+Unlike the daemon, which settles trace by trace, this sees the whole input, and puts together traces that make one turn (DECISIONS 20).
+"""
 
 from __future__ import annotations
 
