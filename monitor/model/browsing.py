@@ -18,6 +18,7 @@ class AnswerQuery:
     agent_version: str | None = None
     environment: str | None = None
     conversation_id: str | None = None
+    trace_id: str | None = None
     monitor: str | None = None
     rubric: str | None = None
     rubric_version: str | None = None

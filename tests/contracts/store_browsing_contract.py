@@ -76,6 +76,7 @@ class BrowsingContract:
                 settlement(at("c", 3, environment=None)),
             ]
         )
+        assert names(store, trace_id=invocation("c").trace_id) == ["c"]
         assert names(store, agent="shop") == names(store, conversation_id="other") == ["b"]
         assert names(store, agent_version="1.5") == ["a"]
         assert names(store, environment="production") == ["b", "a"]

@@ -24,6 +24,7 @@ _COLUMNS_OF_INVOCATION = (
     "completeness, revision, has_error, tools, model_calls, input_tokens, output_tokens, attributes, upstream_probability, "
     "kept_below, digest, span_ids, merged_into, unconsidered, drawn, has_content, forgotten"
 )
+_COLUMNS_OF_TRACE = "collector, settled_by, settled_at, segment, position, span_count, late_spans, forgotten, has_spans"
 _COLUMNS_OF_VERDICT = (
     "monitor, rubric, rubric_version, judge, judge_model, verdict, first_verdict, score, score_low, score_high, threshold, "
     "unjudgeable_reason, criteria, inclusion_probability, revision, input_tokens, output_tokens, requests, cost_usd, judged_at"
@@ -75,52 +76,62 @@ def populate(
     judge_all(store, tick + 1)
 
 
-def multiply(folder: Path, copies: int) -> None:
-    """Copy the rows of a populated, closed store so often; times are moved a little, so that copies lie between the originals."""
+def multiply(folder: Path, copies: int, span_seconds: float) -> None:
+    """Copy the rows of a populated, closed store so often, each copy a span later."""
+    nanoseconds = int(span_seconds * 1e9)
     connection = sqlite3.connect(folder / DATABASE)
-    moved = {
-        "started_at": "started_at + c.k * 7000000",
-        "ended_at": "ended_at + c.k * 7000000",
-        "window_at": "window_at + c.k * 0.007",
-    }
-    columns = ", ".join(moved.get(name, name) for name in _COLUMNS_OF_INVOCATION.split(", "))
+    connection.execute("PRAGMA synchronous = OFF")
+    connection.execute("PRAGMA cache_size = -200000")
     with connection:
         connection.execute("CREATE TEMP TABLE c (k INTEGER PRIMARY KEY)")
         connection.executemany("INSERT INTO c VALUES (?)", ((k,) for k in range(1, copies)))
         top = connection.execute("SELECT max(n) FROM invocations").fetchone()[0]
         verdicts = connection.execute("SELECT max(evaluation) FROM verdicts").fetchone()[0]
+        traces = connection.execute("SELECT max(n) FROM traces").fetchone()[0]
+        connection.execute(
+            f"""INSERT INTO traces (n, trace_id, {_COLUMNS_OF_TRACE})
+                SELECT n + c.k * {traces}, printf('%08x', c.k) || substr(trace_id, 9), {_COLUMNS_OF_TRACE}
+                FROM c CROSS JOIN traces"""
+        )
+        moved = {
+            "trace": f"trace + c.k * {traces}",
+            "started_at": f"started_at + c.k * {nanoseconds}",
+            "ended_at": f"ended_at + c.k * {nanoseconds}",
+            "window_at": f"window_at + c.k * {span_seconds}",
+        }
+        columns = ", ".join(moved.get(name, name) for name in _COLUMNS_OF_INVOCATION.split(", "))
         connection.execute(
             f"""INSERT INTO invocations (n, id, {_COLUMNS_OF_INVOCATION})
-                SELECT n + c.k * {top}, id || '.' || c.k, {columns} FROM invocations, c"""
+                SELECT n + c.k * {top}, printf('%08x', c.k) || substr(id, 9), {columns} FROM c CROSS JOIN invocations"""
         )
         connection.execute(
-            f"INSERT INTO invocation_content SELECT invocation + c.k * {top}, body FROM invocation_content, c"
+            f"INSERT INTO invocation_content SELECT invocation + c.k * {top}, body FROM c CROSS JOIN invocation_content"
         )
         connection.execute(
             f"""INSERT INTO verdicts (evaluation, invocation, window_at, counted, {_COLUMNS_OF_VERDICT})
-                SELECT evaluation + c.k * {verdicts}, invocation + c.k * {top}, window_at + c.k * 0.007, counted,
-                       {_COLUMNS_OF_VERDICT} FROM verdicts, c"""
+                SELECT evaluation + c.k * {verdicts}, invocation + c.k * {top}, window_at + c.k * {span_seconds}, counted,
+                       {_COLUMNS_OF_VERDICT} FROM c CROSS JOIN verdicts"""
         )
         connection.execute(
-            f"INSERT INTO verdict_content SELECT evaluation + c.k * {verdicts}, body FROM verdict_content, c"
+            f"INSERT INTO verdict_content SELECT evaluation + c.k * {verdicts}, body FROM c CROSS JOIN verdict_content"
         )
         connection.execute(
             f"""INSERT INTO decisions SELECT invocation + c.k * {top}, monitor, tick, drawn, reason, number, inclusion_probability,
-                stratum, detail, eligible, profile, window_at + c.k * 0.007 FROM decisions, c"""
+                stratum, detail, eligible, profile, window_at + c.k * {span_seconds} FROM c CROSS JOIN decisions"""
         )
         connection.execute(
             f"""INSERT INTO evaluations (n, invocation, monitor, rubric, rubric_version, judge, shadow, tick, number,
                 inclusion_probability, revision, state, attempts, available_at, claimed, created_at, failure)
                 SELECT n + c.k * {verdicts}, invocation + c.k * {top}, monitor, rubric, rubric_version, judge, shadow, tick, number,
-                inclusion_probability, revision, state, attempts, available_at, claimed, created_at, failure FROM evaluations, c"""
+                inclusion_probability, revision, state, attempts, available_at, claimed, created_at, failure FROM c CROSS JOIN evaluations"""
         )
     connection.close()
 
 
-def large_store(folder: Path, copies: int = 200) -> SqliteStore:
-    """A store of `FIRST` times `copies` judged invocations."""
-    store = SqliteStore(folder)
-    populate(store)
+def large_store(folder: Path, copies: int = 200, span_seconds: float = 86_400.0) -> SqliteStore:
+    """A store of `FIRST` times `copies` judged invocations, evenly over a time from T0 on."""
+    store, part = SqliteStore(folder), span_seconds / copies
+    populate(store, part)
     store.close()
-    multiply(folder, copies)
+    multiply(folder, copies, part)
     return SqliteStore(folder)

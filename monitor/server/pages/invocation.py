@@ -8,6 +8,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
+from monitor.model.browsing import AnswerQuery
 from monitor.model.invocation import Invocation
 from monitor.model.run import Query
 from monitor.server.pages.asked import Asked, Desk, PlainText, Rendered
@@ -18,6 +19,7 @@ from monitor.server.problems import Refused
 
 _ORDER = ("fail", "unjudgeable", "pass", "not_applicable")
 _BEST_OF_DIMENSIONS = 5.0
+SIBLINGS_SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,8 +146,6 @@ def _trace_url(template: str | None, trace_id: str) -> str | None:
 
 
 def _siblings(desk: Desk, invocation: Invocation) -> list[str]:
-    """Other invocations of the same trace."""
-    trace = desk.context.store.trace(invocation.trace_id)
-    return (
-        [] if trace is None else [one.invocation.id for one in trace.invocations if one.invocation.id != invocation.id]
-    )
+    """Other invocations of the same trace, a few."""
+    page = desk.context.store.list_answers(AnswerQuery(trace_id=invocation.trace_id, limit=SIBLINGS_SHOWN + 1))
+    return [one["id"] for one in page.items if one["id"] != invocation.id][:SIBLINGS_SHOWN]

@@ -16,7 +16,7 @@ T = TypeVar("T")
 FRESH_SECONDS = 5.0
 DUTY = 10.0
 """What took t seconds is good for at least DUTY * t."""
-PATIENCE_SECONDS = 0.08
+PATIENCE_SECONDS = 0.04
 """How long a page waits for figures; then it shows older ones, or that they are being added up."""
 MOST_KEPT = 200
 

@@ -96,6 +96,13 @@ class Site:
         router.add_post("/sign-out", self._safely(self._sign_out))
         router.add_get("/static/{name}", self._static)
         router.add_get("/favicon.ico", self._favicon)
+        self._pool.submit(self._warm)
+
+    def _warm(self) -> None:
+        """Compile the templates, so that the first visitor does not wait for it."""
+        for name in self._templates.list_templates():
+            self._templates.get_template(name)
+        static_version()
 
     @staticmethod
     def instead(request: web.Request, endpoint: str) -> str | None:

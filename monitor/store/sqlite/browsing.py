@@ -49,6 +49,7 @@ def answers(connection: sqlite3.Connection, query: AnswerQuery) -> Page:
     if profiles is not None:
         conditions.add(f"i.profile IN ({', '.join('?' * len(profiles))})", *profiles)
     conditions.add("i.conversation_id = ?", query.conversation_id)
+    conditions.add("i.trace = (SELECT n FROM traces WHERE trace_id = ?)", query.trace_id)
     time, from_, keys = "i.window_at", _FROM_INVOCATIONS, ("i.ended_at", "i.n")
     if query.of_verdicts:
         time, from_, keys = "v.window_at", _FROM_VERDICTS, ("v.window_at", "v.evaluation")

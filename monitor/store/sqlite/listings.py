@@ -31,6 +31,12 @@ def invocations(connection: sqlite3.Connection, query: Query) -> Page:
     )  # fmt: skip
 
 
+_OF_TRACE = """
+    SELECT e.n FROM evaluations e JOIN invocations j ON j.n = e.invocation JOIN traces u ON u.n = j.trace WHERE u.trace_id = ?
+"""
+"""The evaluations of a trace."""
+
+
 def verdicts(connection: sqlite3.Connection, query: Query) -> Page:
     """See `Store.list_verdicts`."""
     time = "v.judged_at" if query.by == "judged_at" else "v.window_at"
@@ -39,7 +45,7 @@ def verdicts(connection: sqlite3.Connection, query: Query) -> Page:
     conditions.add("v.monitor = ?", query.monitor)
     conditions.add("v.rubric = ?", query.rubric)
     conditions.add("v.verdict = ?", query.verdict)
-    conditions.add("t.trace_id = ?", query.trace_id)
+    conditions.add(f"v.evaluation IN ({_OF_TRACE})", query.trace_id)  # else all verdicts would be looked through
     conditions.add("p.agent = ?", query.agent)
     conditions.add(f"{time} >= ?", query.since)
     conditions.add(f"{time} < ?", query.until)
