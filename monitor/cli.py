@@ -20,7 +20,7 @@ COMMANDS: dict[str, str] = {
     "reconstruct": "recorded OTLP files to invocations",
     "score": "score recorded OTLP or invocations offline",
     "replay": "send recorded OTLP to any OTLP endpoint",
-    "rubric": "list and show shipped and configured rubrics",
+    "rubric": "list, show, import, test and draft rubrics",
     "forget": "erase the content of a trace or a conversation",
     "schema": "JSON Schema of configuration and rubric files",
     "backfill": "score stored history",

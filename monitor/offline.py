@@ -30,8 +30,12 @@ class Scoring:
     judge: Judge | None = None
 
 
-async def score(scoring: Scoring, clock: Clock, done: Callable[[Verdict], None]) -> list[Verdict]:
-    """Judge everything; `done` hears of each result as it comes. The result is in the order of invocations, then rubrics."""
+async def score(
+    scoring: Scoring, clock: Clock, done: Callable[[Verdict], None], *, close: bool = True
+) -> list[Verdict]:
+    """Judge everything; `done` hears of each result as it comes. The result is in the order of invocations, then rubrics. The judge is closed
+    at the end, unless it goes on elsewhere.
+    """
     judge = scoring.judge
     room = asyncio.Semaphore(judge.settings.max_concurrency if judge else PROGRAMS_AT_ONCE)
 
@@ -46,7 +50,7 @@ async def score(scoring: Scoring, clock: Clock, done: Callable[[Verdict], None])
     try:
         return list(await asyncio.gather(*tasks))
     finally:
-        if judge is not None:
+        if judge is not None and close:
             await judge.close()
 
 

@@ -1,44 +1,52 @@
-"""`rubricd rubric list | show`: the shipped and configured rubrics. `import`, `test` and `generate` come later."""
+"""`rubricd rubric list | show | import | test | generate`: shipped and configured rubrics, and where new ones come from."""
 
 from __future__ import annotations
 
 import argparse
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from monitor.commands import rubric_generate, rubric_import, rubric_test
 from monitor.commands.exits import Exit, wrong_input
 from monitor.commands.printing import json_lines, say, table
 
 if TYPE_CHECKING:
     from monitor.rubrics.library import RubricLibrary
 
-LATER = ("import", "test", "generate")
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """What to do, with which rubric."""
     parser.epilog = "example: rubricd rubric show intent_resolution"
-    parser.add_argument("action", metavar="list|show", help="`import`, `test` and `generate` come with a later version")
-    parser.add_argument("name", metavar="NAME", nargs="?", help="for show: the rubric's name")
-    parser.add_argument("-c", "--config", metavar="FILE", type=Path, help="a configuration, for its own rubrics")
-    parser.add_argument("--json", action="store_true", help="JSON Lines")
+    actions = parser.add_subparsers(dest="action", metavar="list|show|import|test|generate", required=True)
+    listing = _action(actions, "list", "all rubrics that can be named", _list, "rubricd rubric list")
+    listing.add_argument("--json", action="store_true", help="JSON Lines")
+    showing = _action(actions, "show", "one rubric in full", _show, "rubricd rubric show intent_resolution")
+    showing.add_argument("name", metavar="NAME", help="the rubric's name")
+    for made in (listing, showing):
+        made.add_argument("-c", "--config", metavar="FILE", type=Path, help="a configuration, for its own rubrics")
+    for name, module in (("import", rubric_import), ("test", rubric_test), ("generate", rubric_generate)):
+        made = _action(actions, name, module.HELP, module.command, module.EXAMPLE)
+        module.add_arguments(made)
+
+
+def _action(
+    actions: argparse._SubParsersAction[argparse.ArgumentParser],
+    name: str,
+    help_: str,
+    run: Callable[[argparse.Namespace], int],
+    example: str,
+) -> argparse.ArgumentParser:
+    made = actions.add_parser(name, help=help_, description=help_, epilog=f"example: {example}")
+    made.set_defaults(run_action=run)
+    return made
 
 
 def command(arguments: argparse.Namespace) -> int:
-    """List the rubrics, or show one in full with its version."""
-    if arguments.action in LATER:
-        raise wrong_input(
-            f"`rubric {arguments.action}` is promised for a later version; this one has `list` and `show`"
-        )
-    library = library_of(arguments.config)
-    if arguments.action == "list":
-        _list(library, arguments.json)
-    elif arguments.action == "show" and arguments.name:
-        _show(library, arguments.name)
-    else:
-        raise wrong_input("write `rubricd rubric list` or `rubricd rubric show NAME`")
-    return Exit.DONE
+    """Do what was asked for."""
+    done: int = arguments.run_action(arguments)
+    return done
 
 
 def library_of(file: Path | None) -> RubricLibrary:
@@ -56,7 +64,7 @@ def library_of(file: Path | None) -> RubricLibrary:
         raise wrong_input(str(error)) from error
 
 
-def _list(library: RubricLibrary, as_json: bool) -> None:
+def _list(arguments: argparse.Namespace) -> int:
     rows = [
         (
             rubric.name,
@@ -65,30 +73,29 @@ def _list(library: RubricLibrary, as_json: bool) -> None:
             rubric.threshold,
             " ".join((rubric.description or "").split()),
         )
-        for rubric in library
+        for rubric in library_of(arguments.config)
     ]
     columns = ("name", "kind", "needs", "threshold", "description")
-    if as_json:
+    if arguments.json:
         json_lines(dict(zip(columns, row, strict=True)) for row in rows)
     else:
         table("", columns, rows)
+    return Exit.DONE
 
 
-def _show(library: RubricLibrary, name: str) -> None:
+def _show(arguments: argparse.Namespace) -> int:
     import yaml
 
     from monitor.rubrics.library import UnknownRubric
     from monitor.rubrics.version import rubric_version
 
     try:
-        rubric = library.get(name)
+        rubric = library_of(arguments.config).get(arguments.name)
     except UnknownRubric as error:
         raise wrong_input(str(error)) from error
     if not rubric.judged:
         say(f"# version {rubric_version(rubric, None)}")
-    written = rubric.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True)
-    say(
-        yaml.safe_dump(
-            {"name": rubric.name, "kind": rubric.kind} | written, sort_keys=False, allow_unicode=True, width=120
-        ).strip()
-    )
+    written = rubric.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"folder", "content"})
+    document = {"name": rubric.name, "kind": rubric.kind} | written
+    say(yaml.safe_dump(document, sort_keys=False, allow_unicode=True, width=120).strip())
+    return Exit.DONE

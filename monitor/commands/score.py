@@ -63,9 +63,9 @@ def command(arguments: argparse.Namespace) -> int:
     from monitor.offline import Scoring, score
 
     _check_shares(arguments)
-    configuration = _configuration(arguments.config)
-    rubrics = _rubrics(arguments.rubric, configuration)
-    judge = _judge(arguments.judge, configuration, rubrics)
+    configuration = configuration_of(arguments.config)
+    rubrics = rubrics_of(arguments.rubric, configuration)
+    judge = judge_of(arguments.judge, configuration, [rubric.name for rubric in rubrics if rubric.judged])
     invocations = read_invocations(arguments.files)
     if not invocations:
         raise CommandFailed(Exit.NO, "nothing to score: the files hold no invocation")
@@ -86,7 +86,8 @@ def _check_shares(arguments: argparse.Namespace) -> None:
             raise wrong_input(f"{option} {value}: is a share from 0 to 1, such as 0.9")
 
 
-def _configuration(file: Path | None) -> Configuration | None:
+def configuration_of(file: Path | None) -> Configuration | None:
+    """The configuration of a file, where one is named."""
     from monitor.configuration import load_configuration
     from monitor.settings.document import ConfigurationError
 
@@ -96,7 +97,7 @@ def _configuration(file: Path | None) -> Configuration | None:
         raise wrong_input(str(error)) from error
 
 
-def _rubrics(names: Sequence[str], configuration: Configuration | None) -> list[Rubric]:
+def rubrics_of(names: Sequence[str], configuration: Configuration | None) -> list[Rubric]:
     """Names of the library, and all rubrics of files; each once."""
     from monitor.commands.rubric import library_of
     from monitor.rubrics.files import read_file
@@ -118,9 +119,8 @@ def _rubrics(names: Sequence[str], configuration: Configuration | None) -> list[
     return list(found.values())
 
 
-def _judge(name: str | None, configuration: Configuration | None, rubrics: Sequence[Rubric]) -> Judge | None:
-    """The judge for rubrics that need one; without a configuration nothing is ever sent anywhere."""
-    judged = [rubric.name for rubric in rubrics if rubric.judged]
+def judge_of(name: str | None, configuration: Configuration | None, judged: Sequence[str]) -> Judge | None:
+    """The judge for what needs one, by name; without a configuration nothing is ever sent anywhere."""
     if not judged:
         return None
     judges = configuration.settings.judges if configuration else {}

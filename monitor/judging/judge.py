@@ -68,19 +68,19 @@ class Judge:
     new_mark: Callable[[], str] = lambda: secrets.token_hex(8)
     limiter: RateLimiter = field(init=False)
     budget: DailyBudget = field(init=False)
-    _asker: Asker = field(init=False)
+    asker: Asker = field(init=False)
 
     def __post_init__(self) -> None:
         self.limiter = RateLimiter(self.settings.limits, self.clock)
         self.budget = DailyBudget(self.settings.limits, self.use)
-        self._asker = Asker(
+        self.asker = Asker(
             self.name, self.settings, self.client, self.clock, self.limiter, self.budget, self.memory, self.telemetry
         )
 
     @property
     def stopped(self) -> str | None:
         """Why the last call failed in a way that every other call would; None when the judge works."""
-        return self._asker.stopped
+        return self.asker.stopped
 
     def out_of_budget(self) -> str | None:
         """The daily limit that is used up, or None."""
@@ -164,7 +164,7 @@ class Judge:
             wave = 1 if asked else wanted // 2 + 1
             kwargs: dict[str, Any] = {"steady": wanted == 1}
             asked += await asyncio.gather(
-                *(self._asker.ask(task.question, task.messages, task.parameters, calls, **kwargs) for _ in range(wave))
+                *(self.asker.ask(task.question, task.messages, task.parameters, calls, **kwargs) for _ in range(wave))
             )
         return asked
 

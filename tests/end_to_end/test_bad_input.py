@@ -165,7 +165,7 @@ def test_a_daemon_that_does_not_answer_is_named(tmp_path: Path) -> None:
 
 def test_what_is_promised_says_so(tmp_path: Path) -> None:
     """A command or role of a later version is refused with a message that says so."""
-    for arguments in (*((name,) for name in sorted(LATER)), ("run", "--role", "collect"), ("rubric", "generate")):
+    for arguments in (*((name,) for name in sorted(LATER)), ("run", "--role", "collect")):
         ended = rubricd(*arguments, cwd=tmp_path)
         assert ended.returncode == 2
         assert "later version" in ended.stderr

@@ -24,6 +24,15 @@ from aiohttp import web
 MARKER = "FAILING-ANSWER"
 """A record that holds this word gets the worst verdict."""
 
+DRAFT = {
+    "dimensions": [
+        {"id": "policy", "description": "Keeps the house rules. 5: all. 1: breaks one.", "weight": 9},
+        {"id": "right_day", "description": "Books the day that was asked for. 5: it. 1: another.", "weight": 5},
+    ],
+    "properties": [{"id": "says_time", "text": "The answer names the time of the booking."}],
+}
+"""What mode `draft` answers: a rubric's dimensions and properties."""
+
 LONG_TEXT = "The record shows it. " * 5
 
 
@@ -230,6 +239,8 @@ class JudgeServer:
             return completion(body, passing, "content_filter")
         if mode == "no_completion":
             return web.json_response({"hello": "world"})
+        if mode == "draft":
+            return completion(body, json.dumps(DRAFT))
         if mode == "huge":
             return completion(body, good + " " * 5_000_000)
         if mode == "bomb":
