@@ -115,6 +115,7 @@ async def pages(folder: Path, **settings: Any) -> AsyncIterator[Pages]:
         trace_link=lambda: "https://traces.example/{trace_id}",
     )
     server = ApiServer(context)
+    server._site._desk.kept._patience = 10.0  # tests ask once
     await server.start()
     try:
         served.url = server.url.replace("0.0.0.0", "127.0.0.1")

@@ -77,13 +77,16 @@ def href(path: str, *parts: str, **query: object) -> str:
 
 
 def percent(share: float | None, digits: int = 1) -> str | Markup:
-    """`94.2 %`; 100 only where it is all of it."""
+    """`94.2 %`. What is not all of it is never shown as 100 %, nor what is something as 0 %."""
     if share is None:
         return _MISSING
-    text = f"{share * 100:.{digits}f}"
-    if share < 1 and float(text) == 100:
-        text = f"> {100 - 10**-digits:.{digits}f}"
-    return f"{text} %".replace(f".{'0' * digits} ", " ") if share in (0, 1) else f"{text} %"
+    if share in (0, 1):
+        return f"{share * 100:.0f} %"
+    smallest = 10.0**-digits
+    shown = round(share * 100, digits)
+    if shown <= 0:
+        return f"< {smallest:.{digits}f} %"
+    return f"> {100 - smallest:.{digits}f} %" if shown >= 100 else f"{shown:.{digits}f} %"
 
 
 def sentence(text: str) -> Markup:

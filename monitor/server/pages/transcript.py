@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from monitor.model.invocation import Invocation, Message, ToolCall
+from monitor.model.invocation import Invocation, Message, Part, ToolCall
 from monitor.server.pages.shown_text import Mark, Shown, as_text, shown
 
 GAPS = {
@@ -110,15 +110,24 @@ _SPEAKERS = {"system": "Instructions", "user": "User", "assistant": "Agent", "to
 
 def _message(place: int, message: Message, gaps: Mapping[str, str]) -> Turn:
     kind = message.role if message.role in _SPEAKERS else "assistant"
-    blocks = []
-    for number, part in enumerate(message.parts):
-        path = f"history[{place}].parts[{number}]"
-        if part.get("type") == "text" and isinstance(part.get("content"), str):
-            blocks.append(_block(path, "", part["content"], gaps))
-        else:
-            label = str(part.get("type") or "part").replace("_", " ")
-            blocks.append(_block(path, label, {key: value for key, value in part.items() if key != "type"}, gaps))
+    blocks = [
+        _block(f"history[{place}].parts[{number}]", *_part(part), gaps) for number, part in enumerate(message.parts)
+    ]
     return Turn(kind, _SPEAKERS.get(message.role, message.role), tuple(blocks), earlier=True)
+
+
+def _part(part: Part) -> tuple[str, Any]:
+    """Label and value of a message's part. What is no text, call or result is shown as it came."""
+    match part:
+        case {"type": "text", "content": str(content)}:
+            return "", content
+        case {"type": "tool_call", "name": str(name)}:
+            return f"calls {name}", part.get("arguments")
+        case {"type": "tool_call_response"}:
+            return "result", part.get("response", part.get("result"))
+    return str(part.get("type") or "part").replace("_", " "), {
+        key: value for key, value in part.items() if key != "type"
+    }
 
 
 def _call(place: int, call: ToolCall, gaps: Mapping[str, str]) -> Turn:
