@@ -84,7 +84,10 @@ def read_reply(text: str | None, question: Question) -> Sample | ReplyFault:
         return _believed(found, question)
     shaped = [item for item in found if _is_verdict(item.data, question) and not question.quoted(item.text)]
     if shaped:
-        return _believed(shaped, question)
+        believed = _believed(shaped, question)
+        if not isinstance(believed, ReplyFault) and _labels_say_otherwise(reply, found, question, believed):
+            return ReplyFault(ErrorType.UNPARSEABLE, "the reply has two verdicts that disagree")
+        return believed
     return _labelled(reply, question)
 
 
@@ -98,6 +101,17 @@ def _believed(found: Sequence[_Found], question: Question) -> Sample | ReplyFaul
     if not isinstance(last, ReplyFault) and any(_values(other) != _values(last) for other in others):
         return ReplyFault(ErrorType.UNPARSEABLE, "the reply has two verdicts that disagree")
     return last
+
+
+def _labels_say_otherwise(reply: str, found: Sequence[_Found], question: Question, believed: Sample) -> bool:
+    """Whether labelled text beside the objects has another verdict."""
+    for item in found:
+        reply = reply.replace(item.text, "")
+    items = labelled_items(reply, question.kind.criteria(question.spec), question.quoted)
+    if isinstance(items, ReplyFault) or not items:
+        return False
+    said = question.read(question.kind.labelled(items))
+    return not isinstance(said, ReplyFault) and _values(said) != _values(believed)
 
 
 def _values(sample: Sample) -> dict[str, tuple[type, Any]]:
