@@ -19,6 +19,7 @@ TEXTS = {
         ("A table for nine, please.", [("user_input", TEXTS["user_input"])]),
         ('"table for NINE"', [("user_input", "table for NINE")]),
         ('{"free":true,"seats":9}', [("tool_calls[0].result", TEXTS["tool_calls[0].result"])]),
+        ('"seats": 9', [("tool_calls[0].result", '"seats": 9')]),
         ("STRASSE booked", [("answer", "Stra\u00dfe booked")]),
         ("A table \u2026 booked: 19:00", [("user_input", "A table"), ("answer", "booked: 19:00")]),
         ("never said", []),

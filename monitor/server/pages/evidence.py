@@ -37,16 +37,23 @@ def find_quotations(texts: Mapping[str, str], quotations: Sequence[Quotation]) -
 
 
 def _places(texts: Mapping[str, _Squeezed], quotation: Quotation) -> Iterator[tuple[str, Mark]]:
-    pieces = [_squeeze(piece) for piece in _GAP.split(quotation.text.strip(_QUOTES))]
-    for piece in pieces:
-        if len(piece) < _LEAST:
-            continue
-        for path, text in texts.items():
-            place = text.characters.find(piece)
-            if place >= 0:
-                start, end = text.places[place], text.places[place + len(piece) - 1] + 1
-                yield path, Mark(start, end, quotation.anchor, quotation.kind)
-                break
+    """As it was quoted; else without the quotes that judges put around it."""
+    for text in (quotation.text, quotation.text.strip(_QUOTES)):
+        found = [place for piece in _GAP.split(text) for place in _first(texts, _squeeze(piece), quotation)]
+        if found:
+            yield from found
+            return
+
+
+def _first(texts: Mapping[str, _Squeezed], piece: str, quotation: Quotation) -> Iterator[tuple[str, Mark]]:
+    if len(piece) < _LEAST:
+        return
+    for path, text in texts.items():
+        place = text.characters.find(piece)
+        if place >= 0:
+            start, end = text.places[place], text.places[place + len(piece) - 1] + 1
+            yield path, Mark(start, end, quotation.anchor, quotation.kind)
+            return
 
 
 @dataclass(frozen=True, slots=True)
