@@ -27,7 +27,7 @@ _FOR_THE_JUDGE = re.compile(
     | \b(?:dear|hello|hi|hey|attention|note\ to(?:\ the)?|to\ the|as\ (?:the|an?))\ (?:\w+\ )?(?:judges?|graders?|evaluators?|llm|language\ model)\b
     | \b(?:you\ are|act\ as)\ (?:the|an?|now)\ (?:\w+\ )?(?:judge|grader|evaluator)\b
     | \b(?:give|award|assign|return|output|respond\ with|reply\ with|rate|grade|score|mark)\b.{{0,40}}\b(?:highest|maximum|full|perfect|top|passing)\ (?:score|grade|marks?|rating|points)\b
-    | \b(?:mark|judge|rate|grade|evaluate|count)\ (?:this|the|it|my)\b.{{0,40}}\bas\ (?:pass(?:ed|ing)?|correct|yes|perfect)\b
+    | \b(?:mark|judge|rate|grade|evaluate|count)\ (?:this|the|it|my)\b.{{0,40}}\ as\ (?:pass(?:ed|ing)?|correct|yes|perfect)\b
     | \b(?:end|begin|start)\ of\ (?:the\ )?(?:record|transcript|rubric|evaluation)\b
     | </?(?:rubric|verdict|evaluation|judge|score)>
     """,
@@ -35,9 +35,18 @@ _FOR_THE_JUDGE = re.compile(
 )
 
 
+_WORDS = (
+    "verdict", "grade", "ignore", "disregard", "forget", "override", "judge", "evaluator", "llm", "language model", "score", "marks", "rating",
+    "points", "as pass", "as correct", "as yes", "as perfect", "end of", "begin of", "start of", "<rubric", "</rubric", "evaluation>",
+)  # fmt: skip
+"""One of these is in every text that the pattern finds; looking for them takes a hundredth of the time."""
+
+
 def speaks_to_the_judge(text: str) -> bool:
     """Whether a record holds text that looks meant for whoever judges it. A hint for people, no boundary: the fence around the record is."""
-    return _FOR_THE_JUDGE.search(text[:MAX_SEARCHED]) is not None
+    searched = text[:MAX_SEARCHED]
+    folded = searched.casefold()
+    return any(word in folded for word in _WORDS) and _FOR_THE_JUDGE.search(searched) is not None
 
 
 def flags(record: str, truncated: Collection[str], unverified: int, agreement: float | None) -> tuple[str, ...]:

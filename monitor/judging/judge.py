@@ -23,7 +23,7 @@ from monitor.judging.seeing import Seen, look
 from monitor.judging.transcript import Transcript, TranscriptLimits, transcript
 from monitor.model.invocation import Invocation
 from monitor.model.verdict import ErrorType, EvaluationFailure, Judgement, Outcome, Usage
-from monitor.rubrics.kinds.kind import JudgedKind, Sample
+from monitor.rubrics.kinds.kind import JudgedKind, Sample, is_judged
 from monitor.rubrics.kinds.needs import absent, unmet
 from monitor.rubrics.kinds.spec import JudgedSpec
 from monitor.rubrics.rubric import Rubric
@@ -69,6 +69,7 @@ class Judge:
     limiter: RateLimiter = field(init=False)
     budget: DailyBudget = field(init=False)
     asker: Asker = field(init=False)
+    _told: tuple[JudgedSpec, str] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self.limiter = RateLimiter(self.settings.limits, self.clock)
@@ -99,7 +100,7 @@ class Judge:
         A rubric that needs no model is judged without one. Calls no model when the invocation lacks what the rubric needs.
         """
         kind, spec = rubric.behaviour, rubric.spec
-        if not isinstance(kind, JudgedKind) or not isinstance(spec, JudgedSpec):
+        if not is_judged(kind) or not isinstance(spec, JudgedSpec):
             return await judge_without_model(rubric, invocation)
         asked = parameters or judge_parameters(self.settings)
         nothing = absent(invocation, spec.only_with)
@@ -125,10 +126,16 @@ class Judge:
         mark = self.new_mark()
         shown = transcript(seen.invocation, mark, seen.view, self.transcript_limits)
         messages = (
-            ChatMessage("system", system_message(kind, spec)),
+            ChatMessage("system", self._system(kind, spec)),
             ChatMessage("user", user_message(shown.text, mark)),
         )
         return _Task(rubric, kind, spec, parameters, Question(kind, spec, shown.text), shown, messages)
+
+    def _system(self, kind: JudgedKind, spec: JudgedSpec) -> str:
+        """The system message, the same for all invocations of a rubric; rendered once for the rubric read last."""
+        if self._told is None or self._told[0] is not spec:
+            self._told = (spec, system_message(kind, spec))
+        return self._told[1]
 
     async def _ask(self, task: _Task) -> Judgement:
         calls: list[Call] = []

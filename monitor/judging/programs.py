@@ -21,7 +21,7 @@ from monitor.model.invocation import Invocation
 from monitor.model.verdict import ErrorType, EvaluationFailure, Judgement, Outcome
 from monitor.model.wire import invocation_json
 from monitor.rubrics.kinds.code import CodeSpec
-from monitor.rubrics.kinds.kind import ProgramKind, ReplyFault
+from monitor.rubrics.kinds.kind import ReplyFault, is_program
 from monitor.rubrics.kinds.needs import unmet
 from monitor.rubrics.programs import current_content
 from monitor.rubrics.rubric import Rubric
@@ -49,7 +49,7 @@ class _Output:
 
 async def judge_without_model(rubric: Rubric, invocation: Invocation) -> Judgement:
     """The judgement of a rubric that asks no model: a program is run, what only looks is done in a thread."""
-    if isinstance(rubric.behaviour, ProgramKind):
+    if is_program(rubric.behaviour):
         return await run_program(rubric, invocation)
     return await asyncio.to_thread(judge_deterministic, rubric, invocation)
 
@@ -57,7 +57,7 @@ async def judge_without_model(rubric: Rubric, invocation: Invocation) -> Judgeme
 async def run_program(rubric: Rubric, invocation: Invocation) -> Judgement:
     """The judgement of a `code` rubric. A cancelled call kills the program."""
     kind, spec = rubric.behaviour, rubric.spec
-    assert isinstance(kind, ProgramKind) and isinstance(spec, CodeSpec)
+    assert is_program(kind) and isinstance(spec, CodeSpec)
     lacking = unmet(invocation, kind.needs(spec))
     if lacking is not None:
         return Judgement(Outcome.UNJUDGEABLE, threshold=spec.threshold, unjudgeable_reason=lacking)

@@ -10,6 +10,8 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+_OF_DIGITS = frozenset({"card", "iban", "ip", "phone"})
+
 
 @dataclass(frozen=True, slots=True)
 class Recogniser:
@@ -22,6 +24,13 @@ class Recogniser:
     pattern: re.Pattern[str]
     check: Callable[[str], bool] = lambda found: True
     same: Callable[[str], str] = str.casefold
+    needs: tuple[str, ...] = ()
+    """One of these is in every text, without regard to case, that the pattern finds; looking for them takes a hundredth of its time."""
+
+    @property
+    def needs_digit(self) -> bool:
+        """Whether the pattern finds nothing in text without a digit of any script."""
+        return self.kind in _OF_DIGITS and not self.needs
 
 
 def _digits(text: str) -> str:
@@ -71,24 +80,27 @@ _SENSITIVE_NAME = r"(?:api[_-]?key|secret(?:[_-]?key)?|access[_-]?key|auth[_-]?t
 
 RECOGNISERS: Mapping[str, tuple[Recogniser, ...]] = {
     "secret": tuple(
-        Recogniser("secret", re.compile(pattern), same=str)
-        for pattern in (
-            r"-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----[A-Za-z0-9+/=\s]{10,8000}-----END [A-Z ]{0,20}PRIVATE KEY-----",
-            r"\beyJ[A-Za-z0-9_-]{8,2000}\.[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{8,1000}",
-            r"\b(?:sk|pk|rk)-[A-Za-z0-9_-]{20,200}",
-            r"\b(?:sk|pk|rk)_(?:live|test)_[A-Za-z0-9]{16,200}",
-            r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
-            r"\bgh[pousr]_[A-Za-z0-9]{30,255}",
-            r"\bgithub_pat_[A-Za-z0-9_]{30,255}",
-            r"\bglpat-[A-Za-z0-9_-]{20,100}",
-            r"\bxox[abprs]-[A-Za-z0-9-]{10,200}",
-            r"\bAIza[A-Za-z0-9_-]{35}",
-            r"(?i)\bbearer[ ]{1,3}(?P<value>[A-Za-z0-9._~+/=-]{16,2000})",
-            rf"(?i)\b{_SENSITIVE_NAME}\b[\"']?[ ]{{0,3}}[:=][ ]{{0,3}}[\"']?(?P<value>[^\s\"',;<>]{{6,500}})",
+        Recogniser("secret", re.compile(pattern), same=str, needs=needs)
+        for needs, pattern in (
+            (("private key-----",), r"-----BEGIN [A-Z ]{0,20}PRIVATE KEY-----[A-Za-z0-9+/=\s]{10,8000}-----END [A-Z ]{0,20}PRIVATE KEY-----"),
+            (("eyj",), r"\beyJ[A-Za-z0-9_-]{8,2000}\.[A-Za-z0-9_-]{8,4000}\.[A-Za-z0-9_-]{8,1000}"),
+            (("sk-", "pk-", "rk-"), r"\b(?:sk|pk|rk)-[A-Za-z0-9_-]{20,200}"),
+            (("_live_", "_test_"), r"\b(?:sk|pk|rk)_(?:live|test)_[A-Za-z0-9]{16,200}"),
+            (("akia", "asia"), r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"),
+            (("ghp_", "gho_", "ghu_", "ghs_", "ghr_"), r"\bgh[pousr]_[A-Za-z0-9]{30,255}"),
+            (("github_pat_",), r"\bgithub_pat_[A-Za-z0-9_]{30,255}"),
+            (("glpat-",), r"\bglpat-[A-Za-z0-9_-]{20,100}"),
+            (("xox",), r"\bxox[abprs]-[A-Za-z0-9-]{10,200}"),
+            (("aiza",), r"\bAIza[A-Za-z0-9_-]{35}"),
+            (("bearer",), r"(?i)\bbearer[ ]{1,3}(?P<value>[A-Za-z0-9._~+/=-]{16,2000})"),
+            (
+                ("key", "secret", "token", "passw", "pwd"),
+                rf"(?i)\b{_SENSITIVE_NAME}\b[\"']?[ ]{{0,3}}[:=][ ]{{0,3}}[\"']?(?P<value>[^\s\"',;<>]{{6,500}})",
+            ),
         )
     ),
     "email": (
-        Recogniser("email", re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,8}[^\W\d_]{2,24}(?![\w-])")),
+        Recogniser("email", re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,8}[^\W\d_]{2,24}(?![\w-])"), needs=("@",)),
     ),
     "iban": (
         Recogniser(
@@ -103,7 +115,7 @@ RECOGNISERS: Mapping[str, tuple[Recogniser, ...]] = {
     ),
     "ip": (
         Recogniser("ip", re.compile(r"(?<![\w.:])(?:\d{1,3}\.){3}\d{1,3}(?![\w]|\.\d)"), _address),
-        Recogniser("ip", re.compile(r"(?<![\w:.])(?:[0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f]{0,4}(?![\w:])"), _address),
+        Recogniser("ip", re.compile(r"(?<![\w:.])(?:[0-9A-Fa-f]{0,4}:){2,7}[0-9A-Fa-f]{0,4}(?![\w:])"), _address, needs=(":",)),
     ),
     "phone": (
         Recogniser(

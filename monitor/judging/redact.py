@@ -13,6 +13,8 @@ from typing import Any
 from monitor.judging.recognisers import ORDER, RECOGNISERS, SECRET_KEYS, Recogniser
 from monitor.model.invocation import Invocation, Message, ToolCall, ToolDefinition
 
+_DIGIT = re.compile(r"\d")
+
 
 @dataclass(slots=True)
 class Redactor:
@@ -24,9 +26,14 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """The text with every finding replaced."""
+        folded, digits = text.casefold(), _DIGIT.search(text) is not None
         for kind in ORDER:
             if kind in self.kinds:
                 for recogniser in RECOGNISERS[kind]:
+                    if recogniser.needs_digit and not digits:
+                        continue
+                    if recogniser.needs and not any(word in folded for word in recogniser.needs):
+                        continue
                     text = recogniser.pattern.sub(lambda match, by=recogniser: self._replacement(match, by), text)  # type: ignore[misc]
         return text
 

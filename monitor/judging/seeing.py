@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from monitor.judging.transcript import View
 from monitor.model.invocation import Invocation
 from monitor.model.wire import invocation_json
-from monitor.rubrics.kinds.kind import BoundKind, JudgedKind
+from monitor.rubrics.kinds.kind import JudgedKind, is_bound
 from monitor.rubrics.kinds.paths import fill
 from monitor.rubrics.kinds.spec import JudgedSpec
 
@@ -30,6 +30,6 @@ def look(kind: JudgedKind, spec: JudgedSpec, invocation: Invocation) -> Seen | s
         if text is None:
             return f"missing:context.{name}"
         context[name] = text
-    applied = kind.bound(spec, invocation) if isinstance(kind, BoundKind) else spec
-    sentences = tuple(kind.criteria(applied).values()) if isinstance(kind, BoundKind) else ()
+    applied = kind.bound(spec, invocation) if is_bound(kind) else spec
+    sentences = tuple(kind.criteria(applied).values()) if is_bound(kind) else ()
     return Seen(invocation, applied, View(spec.about, spec.hide, context, sentences))

@@ -24,7 +24,7 @@ from monitor.judging.verdicts import verdict_of
 from monitor.judging.writing import VerdictWriter
 from monitor.model.run import MAX_CRASHES, Evaluation
 from monitor.model.verdict import ErrorType, EvaluationFailure, Judgement, Usage, Verdict
-from monitor.rubrics.kinds.kind import ProgramKind
+from monitor.rubrics.kinds.kind import is_program
 from monitor.store.protocol import Store, StoreUnwritable
 from monitor.telemetry import Telemetry
 
@@ -377,7 +377,7 @@ def _needs_no_judge(item: _Claimed) -> bool:
 
 
 def _is_program(item: _Claimed) -> bool:
-    return isinstance(item.drawn_for, DrawnFor) and isinstance(item.drawn_for.rubric.behaviour, ProgramKind)
+    return isinstance(item.drawn_for, DrawnFor) and is_program(item.drawn_for.rubric.behaviour)
 
 
 def _judged(item: _Claimed) -> Judgement:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from monitor.rubrics.kinds.catalogue import KINDS
-from monitor.rubrics.kinds.kind import JudgedKind, Kind
+from monitor.rubrics.kinds.kind import Kind, is_judged
 from monitor.rubrics.kinds.spec import RubricSpec
 
 
@@ -40,7 +40,7 @@ def rubric_from(spec: RubricSpec) -> Rubric:
         spec=spec,
         threshold=kind.threshold(spec),
         requires=spec.requires,
-        judged=isinstance(kind, JudgedKind),
+        judged=is_judged(kind),
         description=spec.description,
         owner=spec.owner,
     )

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from monitor.judging.recognisers import ORDER, RECOGNISERS, iban, luhn
 from monitor.judging.redact import Redactor, redacted
@@ -148,3 +152,14 @@ def test_long_text_is_searched_in_a_moment() -> None:
     for piece in ("1 ", "a.", "a@", "1-", ":", "AB12 ", "x" * 50, "+1 ", "eyJ", "password= "):
         Redactor(ORDER).text(piece * (60_000 // len(piece)))
     assert time.process_time() - started < 5
+
+
+@pytest.mark.parametrize("recogniser", [one for found in RECOGNISERS.values() for one in found])
+@settings(max_examples=40, deadline=None)
+@given(data=st.data())
+def test_a_quick_look_misses_nothing(recogniser: Any, data: st.DataObject) -> None:
+    """Whatever a pattern finds has one of the words that are looked for before it is tried."""
+    text = data.draw(st.from_regex(recogniser.pattern))
+    if recogniser.pattern.search(text):
+        found = any(word in text.casefold() for word in recogniser.needs)
+        assert found or (not recogniser.needs and recogniser.needs_digit and any(char.isdecimal() for char in text))
