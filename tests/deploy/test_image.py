@@ -145,7 +145,7 @@ class Pod:
                 "collectors": {"otlp": {"protocols": {name: {"endpoint": f"127.0.0.1:{self.ports[name]}"} for name in ("grpc", "http")}}},
                 "server": {"endpoint": f"127.0.0.1:{self.ports['server']}"},
                 "assembly": {"settle_after": "1s", "idle_timeout": "10s"},
-                "monitors": {"default": {"schedule": {"every": "2s"}}},
+                "monitors": {"default": {"schedule": {"every": "2s", "catch_up": 1000}}},
                 "metrics": {"zero_for": "1s"},
             },
         }  # fmt: skip
