@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 SETTLE_SECONDS = 30.0
 """How long the last invocations may take to settle and to be judged."""
 
+FRESH_SECONDS = 1.5
+"""Pass rates are read from the store about once a second: the last table waits for a reading that has everything."""
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """How long, and whether a judge takes part."""
@@ -134,6 +137,7 @@ async def _until_judged(app: App, traffic: Traffic, screen: Any) -> None:
         await app.clock.sleep(0.5)
     else:
         traffic.phase = Phase.LATE
+    await app.clock.sleep(FRESH_SECONDS)
     await _show(app, traffic, screen)
 
 

@@ -209,7 +209,7 @@ class EvaluationWorkers:
         claimed = await self._claim(self._tuning.batch, self._tuning.deterministic_lease_seconds, None)
         full = len(self._running) >= self._tuning.programs_waiting
         await self._take(claimed)
-        return len(claimed) == self._tuning.batch and not full
+        return (len(claimed) == self._tuning.batch or _is_suspect(claimed)) and not full
 
     async def _take(self, claimed: Sequence[_Claimed]) -> None:
         """What only looks is judged in a thread; programs and judged ones are started, or given back."""
@@ -252,7 +252,7 @@ class EvaluationWorkers:
         lease = judge.deadline_seconds + self._tuning.lease_margin_seconds
         claimed = await self._claim(free, lease, name)
         await self._take(claimed)
-        return len(claimed) == free
+        return len(claimed) == free or _is_suspect(claimed)
 
     def _room(self, name: str, judge: Judge) -> int:
         """How many evaluations the judge can take now: some more than its slots, so that none is empty while we claim the next."""
@@ -370,6 +370,11 @@ class EvaluationWorkers:
                 await asyncio.to_thread(self._store.release_evaluations, evaluations)
             except StoreUnwritable as error:
                 LOG.error("claims were not released, their leases will run out: %s", error)
+
+
+def _is_suspect(claimed: Sequence[_Claimed]) -> bool:
+    """Whether the claim holds one evaluation alone because the process ended with it before: others wait behind it."""
+    return len(claimed) == 1 and claimed[0].evaluation.crashes > 1
 
 
 def _needs_no_judge(item: _Claimed) -> bool:

@@ -93,7 +93,8 @@ def test_an_alarm_outlives_kill_9_and_ends_with_an_acknowledgement(daemon: Daemo
     wait_for(lambda: regression(daemon) == 1, "the alarm")
     (alarm,) = daemon.items("/api/v1/regressions")
     assert (alarm["agent"], alarm["rubric"], alarm["state"]) == ("shop-bot", "polite", "open")
-    assert (alarm["dimension"]["id"], len(alarm["failing"])) == ("statement", 5)
+    assert alarm["dimension"]["id"] == "statement"
+    assert 1 <= len(alarm["failing"]) <= 5  # those that were judged when it was raised
     evidence = wait_for(lambda: _settled(daemon), "all evidence to be read")
     daemon.kill()
     daemon.start()
