@@ -21,7 +21,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def command(arguments: argparse.Namespace) -> int:
     """Write the files, or none of them when one is there already."""
     source = config_folder() / "init"
-    files = {file: arguments.folder / file.relative_to(source) for file in sorted(source.rglob("*.yaml"))}
+    shipped = (file for file in sorted(source.rglob("*.*")) if file.suffix in (".yaml", ".py"))
+    files = {file: arguments.folder / file.relative_to(source) for file in shipped}
     there = [str(target) for target in files.values() if target.exists()]
     if there:
         raise wrong_input(f"{', '.join(there)}: exists already and is not overwritten; name another folder")

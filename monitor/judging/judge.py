@@ -139,6 +139,7 @@ class Judge:
 
     async def _ask(self, task: _Task) -> Judgement:
         calls: list[Call] = []
+        started = self.clock.monotonic()
         try:
             async with asyncio.timeout(self.deadline_seconds):
                 asked = await self._samples(task, calls)
@@ -151,7 +152,11 @@ class Judge:
         if len(good) < task.spec.enough:
             return _failed(task.rubric, _failure(asked, len(good), task.spec), task.parameters, calls, asked)
         judgement = task.kind.combine(task.spec, good)
-        details = {**judgement.details, **_details(task, judgement, asked, good, calls)}
+        details = {
+            **judgement.details,
+            **_details(task, judgement, asked, good, calls),
+            "seconds": round(self.clock.monotonic() - started, 3),
+        }
         if self.telemetry:
             for flag in details.get("flags", ()):
                 self.telemetry.judge_flags.labels(self.name, task.rubric.name, flag).inc()

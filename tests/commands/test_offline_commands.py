@@ -12,6 +12,7 @@ import yaml
 
 from monitor.cli import COMMANDS, LATER, main
 from monitor.resources import config_folder
+from monitor.rubrics.kinds.catalogue import KINDS
 from tests.support.judge_server import judge_server
 
 DEMO = config_folder() / "demo"
@@ -42,7 +43,7 @@ def test_init_writes_what_check_finds_right(tmp_path: Path, capsys: pytest.Captu
         document.get("kind", "properties")
         for document in yaml.safe_load_all((folder / "rubrics" / "example.yaml").read_text())
     }
-    assert kinds >= {"weighted", "properties", "graded", "check"}
+    assert kinds == set(KINDS)
     capsys.readouterr()
     assert main(["check", "-c", str(folder / "rubricd.yaml")]) == 0
     assert "rubricd.yaml: right" in capsys.readouterr().out

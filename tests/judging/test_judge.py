@@ -65,7 +65,7 @@ async def test_a_verdict_with_its_figures() -> None:
     assert result.criteria[0].evidence == ("Booked: a table for two",)
     assert (result.usage.requests, result.usage.input_tokens, result.usage.output_tokens) == (1, 100, 20)
     assert result.judge_model == "judge-model"
-    assert result.details == {"samples": 1, "reply_format": "json_schema"}
+    assert result.details == {"samples": 1, "reply_format": "json_schema", "seconds": 0.0}
 
 
 async def test_votes_and_early_stop() -> None:
