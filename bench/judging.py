@@ -164,7 +164,7 @@ async def by_workers(url: str, rows: Sequence[dict[str, Any]], concurrency: int)
         workers = EvaluationWorkers(store, {"default": judge}, SystemClock())
         cpu, wall = time.process_time(), time.perf_counter()
         await workers.start()
-        while sum(count.count for count in await asyncio.to_thread(store.pending, now)):
+        while sum(count.count for count in await asyncio.to_thread(store.pending, now)):  # noqa: ASYNC110
             await asyncio.sleep(0.05)
         spent = time.perf_counter() - wall, time.process_time() - cpu
         await workers.stop(5.0)
