@@ -38,9 +38,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except CommandFailed as failure:
         print(f"rubricd: {failure}", file=sys.stderr)  # noqa: T201
         return int(failure.status)
-    except BrokenPipeError:
-        sys.stderr.close()
-        return int(Exit.DONE)
+    except OSError as error:
+        if isinstance(error, BrokenPipeError):
+            sys.stderr.close()
+            return int(Exit.DONE)
+        print(f"rubricd: {error.filename or 'the output'}: {error.strerror}", file=sys.stderr)  # noqa: T201
+        return int(Exit.NOT_DONE)
     except KeyboardInterrupt:
         return 130
 

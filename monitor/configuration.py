@@ -146,7 +146,11 @@ def default_file() -> Path:
 
 def configure(loaded: LoadedSettings) -> Configuration:
     """Join the tree with rubrics and collectors. Raises ConfigurationError with every fault found."""
-    faults: list[Fault] = []
+    faults: list[Fault] = [
+        loaded.document.fault(("monitors", name), "a monitor's name has 1 to 64 printable characters")
+        for name in loaded.settings.monitors
+        if not (0 < len(name) <= 64 and name.isprintable() and name.strip())
+    ]
     library = _library(loaded, faults)
     collectors = _collectors(loaded, faults)
     resolved = {
@@ -200,11 +204,17 @@ def _library(loaded: LoadedSettings, faults: list[Fault]) -> RubricLibrary:
 
 def _rubric_files(loaded: LoadedSettings, faults: list[Fault]) -> Iterator[Path]:
     for index, pattern in enumerate(loaded.settings.rubric_files):
-        path = Path(pattern).expanduser()
-        root, relative = (
-            (Path(path.anchor), path.relative_to(path.anchor)) if path.is_absolute() else (loaded.folder, path)
-        )
-        found = sorted(root.glob(str(relative)))
+        try:
+            path = Path(pattern).expanduser()
+            root, relative = (
+                (Path(path.anchor), path.relative_to(path.anchor)) if path.is_absolute() else (loaded.folder, path)
+            )
+            found = sorted(file for file in root.glob(str(relative)) if file.is_file())
+        except (ValueError, IndexError, OSError, RuntimeError, NotImplementedError) as error:
+            faults.append(
+                loaded.document.fault(("rubric_files", index), f"{pattern!r} is no pattern of files: {error}")
+            )
+            continue
         if not found:
             faults.append(
                 loaded.document.fault(("rubric_files", index), f"no file matches {pattern!r} below {root.resolve()}")

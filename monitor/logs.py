@@ -12,6 +12,8 @@ from typing import Any
 from monitor.clock import rfc3339
 
 ROOTS = ("monitor", "collectors")
+OTHERS = ("aiohttp", "asyncio", "opentelemetry", "apscheduler", "grpc", "openai", "httpx2")
+"""Libraries whose warnings are worth a line of ours; the words of their exceptions, which can quote requests, are left out."""
 _PLAIN = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
@@ -19,12 +21,12 @@ def configure_logging(level: str, style: str) -> None:
     """Send our log lines to stderr. May be called again (reload)."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(JsonLines() if style == "json" else TextLines())
-    for name in ROOTS:
+    for name in (*ROOTS, *OTHERS):
         root = logging.getLogger(name)
         for old in root.handlers[:]:
             root.removeHandler(old)
         root.addHandler(handler)
-        root.setLevel(level.upper())
+        root.setLevel(level.upper() if name in ROOTS else "ERROR")
         root.propagate = False
 
 

@@ -18,7 +18,7 @@ from monitor.clock import Clock
 from monitor.configuration import Configuration
 from monitor.rubrics.kinds.code import CodeSpec
 from monitor.rubrics.programs import current_content
-from monitor.settings.document import ConfigurationError
+from monitor.settings.document import ConfigurationError, Fault
 from monitor.settings.tree import Settings
 from monitor.telemetry import Telemetry
 
@@ -77,6 +77,7 @@ class Reloader:
             self._seen = await asyncio.to_thread(_content, self._configuration)
             try:
                 found = await asyncio.to_thread(self._reread)
+                self._refuse_nothing(found)
                 self._warn(self._configuration.settings, found.settings)
                 await self._apply(found)
             except ConfigurationError as error:
@@ -91,6 +92,12 @@ class Reloader:
             self._telemetry.reload_successful.set(1)
             self._telemetry.reload_timestamp.set(self._clock.now())
             LOG.info("the configuration was reloaded", extra={"configuration": found.file})
+
+    def _refuse_nothing(self, found: Configuration) -> None:
+        """A file that is being written anew is empty for a moment: a reload does not take the last monitor away."""
+        if self._configuration.settings.monitors and not found.settings.monitors:
+            reason = "there is no monitor any more; a reload does not take the last one away, a restart does"
+            raise ConfigurationError([Fault(found.file, 0, "monitors", reason)])
 
     @staticmethod
     def _warn(before: Settings, after: Settings) -> None:

@@ -102,6 +102,15 @@ async def test_what_could_not_be_put_in_force_is_tried_again(tmp_path: Path) -> 
     await bench.reloader.stop()
 
 
+async def test_an_emptied_file_takes_no_monitor_away(tmp_path: Path) -> None:
+    """A file that is empty for a moment, as while it is written anew, is refused; the old configuration stays in force."""
+    bench = Bench(tmp_path)
+    bench.file.write_text("")
+    with pytest.raises(ConfigurationError, match="does not take the last one away"):
+        await bench.reloader.reload()
+    assert bench.applied.empty()
+
+
 async def test_nothing_is_done_where_nothing_changed(tmp_path: Path) -> None:
     """Looks at unchanged files reload nothing; a reload by hand that is refused raises and keeps the old configuration."""
     bench = Bench(tmp_path)

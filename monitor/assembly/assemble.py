@@ -158,7 +158,9 @@ def _invocation(one: Segment, around: Surroundings, rest: _Beside, context: Asse
         conversation_id=conversation,
         agent_name=str(name.value) if name is not None else None,
         agent_version=_version(main, notes),
-        environment=_environment(main, notes),
+        environment=_environment(main, notes)
+        or _resource(one, "deployment.environment.name")
+        or _resource(one, "deployment.environment"),
         service=_resource(one, "service.name"),
         model=model_name(main, notes),
         system_instructions=system_instructions(main, setup, notes),

@@ -51,6 +51,9 @@ def read_trace_id(value: str) -> str:
     return value.lower()
 
 
+_YEAR_2200 = 7_258_118_400.0
+
+
 def _read_time(value: str, now: float) -> float:
     """A time, or so long before now. A `+` that was not escaped has become a space."""
     try:
@@ -58,7 +61,10 @@ def _read_time(value: str, now: float) -> float:
     except ValueError:
         pass
     try:
-        return from_rfc3339(_SPACE_FOR_PLUS.sub("+", value))
+        moment = from_rfc3339(_SPACE_FOR_PLUS.sub("+", value))
+        if not 0 <= moment < _YEAR_2200:
+            raise ValueError("no time that anything could have happened at")
+        return moment
     except (ValueError, OverflowError):
         raise ValueError("should be an RFC 3339 time like 2026-11-18T09:00:00Z, or a duration like 1h30m") from None
 

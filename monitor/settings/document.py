@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Sequence
+import itertools
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, get_args
 
@@ -11,6 +12,10 @@ import yaml
 from pydantic import BaseModel, ValidationError
 
 Path = tuple[str | int, ...]
+
+MOST_CHARACTERS = 4 * 1024 * 1024
+MOST_NODES = 200_000
+"""Nodes of a document with its aliases written out; more is an attack or a slip."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +67,14 @@ def dotted(path: Sequence[str | int]) -> str:
 
 def read_documents(text: str, file: str) -> list[Document]:
     """All YAML documents of a text. Raises ConfigurationError for text that is no YAML and for a key given twice."""
+    if len(text) > MOST_CHARACTERS:
+        raise ConfigurationError(
+            [Fault(file, 0, "", f"is longer than {MOST_CHARACTERS} characters: no configuration is")]
+        )
     try:
         nodes = [node for node in yaml.compose_all(text, Loader=yaml.SafeLoader) if node is not None]
+    except RecursionError as error:
+        raise ConfigurationError([Fault(file, 0, "", "no YAML: nested too deeply")]) from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark
         reason = " ".join(part for part in (error.context, error.problem) if part)
@@ -78,13 +89,19 @@ def _document(node: yaml.Node, file: str) -> Document:
     faults: list[Fault] = []
     constructor = yaml.SafeLoader("")
 
+    built_nodes = itertools.count()
+
     def build(node: yaml.Node, path: Path) -> Any:
+        if next(built_nodes) > MOST_NODES:
+            raise ValueError("too large: aliases make more than it holds")
         lines.setdefault(path, node.start_mark.line + 1)
         if isinstance(node, yaml.MappingNode):
             constructor.flatten_mapping(node)
             built: dict[Any, Any] = {}
             for key_node, value_node in node.value:
                 key = constructor.construct_object(key_node, deep=True)
+                if not isinstance(key, Hashable):
+                    raise ValueError(f"line {key_node.start_mark.line + 1}: a list or map is no key")
                 here = (*path, key if isinstance(key, (str, int)) else str(key))
                 if key in built:
                     faults.append(Fault(file, key_node.start_mark.line + 1, dotted(here), "is given twice"))

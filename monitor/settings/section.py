@@ -8,4 +8,4 @@ from pydantic import BaseModel, ConfigDict
 class Section(BaseModel):
     """A part of the configuration tree. Defaults are not validated again: they are written in code, in base units."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True, allow_inf_nan=False)

@@ -8,6 +8,9 @@ from typing import Annotated
 from pydantic import BeforeValidator, WithJsonSchema
 
 _DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+MOST_SECONDS = 3650 * 86400.0
+"""Longer durations are slips of the pen, and times computed from them do not exist."""
+
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+")
 _DURATION_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
 _SIZE_UNITS = {
@@ -27,7 +30,10 @@ def parse_duration(text: object) -> float:
     """Seconds of a duration such as `1h30m`. Raises ValueError for anything else, also for a bare number."""
     if not isinstance(text, str) or not _DURATION.fullmatch(text.strip()):
         raise ValueError(f"{text!r} is no duration: write it with a unit, like 200ms, 30s, 5m, 1h30m or 7d")
-    return sum(float(number) * _DURATION_UNITS[unit] for number, unit in _DURATION_PART.findall(text))
+    seconds = sum(float(number) * _DURATION_UNITS[unit] for number, unit in _DURATION_PART.findall(text))
+    if seconds > MOST_SECONDS:
+        raise ValueError(f"{text!r} is too long: ten years, 3650d, at most")
+    return seconds
 
 
 def parse_size(text: object) -> int:
