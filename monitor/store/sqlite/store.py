@@ -1,4 +1,7 @@
-"""The SQLite store: the protocol's methods, each a function of a connection run by the writer or in a read snapshot."""
+"""The SQLite store: the protocol's methods, each a function of a connection run by the writer or in a read snapshot.
+
+Longer than other modules because the protocol has that many methods: each is here, in its order, with two or three lines.
+"""
 
 from __future__ import annotations
 
