@@ -1,7 +1,8 @@
 """Working off pending evaluations: claims, judges, stores verdicts in batches, puts off what failed for a while, pauses broken judges.
 
 Deterministic rubrics are judged at once in a thread, judged ones each in a task, as many as their judge takes. Whatever happens to the
-process, an evaluation is finished, put off, released, or its lease runs out: none is lost and none counts twice.
+process, an evaluation is finished, put off, released, or its lease runs out: none is lost and none counts twice. Claiming, starting, settling and pausing share one
+state, so they stay in one module, a little over the usual length.
 """
 
 from __future__ import annotations
