@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, WithJsonSchema
 
 _DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-MOST_SECONDS = 3650 * 86400.0
+MOST_SECONDS = 36500 * 86400.0
 """Longer durations are slips of the pen, and times computed from them do not exist."""
 
 _DURATION = re.compile(r"(?:\d+(?:\.\d+)?(?:ms|s|m|h|d))+")
@@ -32,7 +32,7 @@ def parse_duration(text: object) -> float:
         raise ValueError(f"{text!r} is no duration: write it with a unit, like 200ms, 30s, 5m, 1h30m or 7d")
     seconds = sum(float(number) * _DURATION_UNITS[unit] for number, unit in _DURATION_PART.findall(text))
     if seconds > MOST_SECONDS:
-        raise ValueError(f"{text!r} is too long: ten years, 3650d, at most")
+        raise ValueError(f"{text!r} is too long: a hundred years, 36500d, at most")
     return seconds
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import tempfile
 import sys
 import time
 import urllib.request
@@ -67,13 +68,13 @@ class Engine:
 
 
 @pytest.fixture(scope="module")
-def engine(required_program: Find, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engine]:
+def engine(required_program: Find) -> Iterator[Engine]:
     """Container tools, and the base images under the names that the Dockerfile gives."""
     helm = Path(required_program("helm", INSTALL))
     bases = helm.parent.parent / "share" / "rubricd-bases"
     if not (bases / "runtime.tar").is_file():
         required_program("rubricd-bases", INSTALL)
-    folder = tmp_path_factory.mktemp("containers")
+    folder = Path(tempfile.mkdtemp(prefix="image-"))  # podman takes no run folder of more than 50 characters
     (folder / "containers.conf").write_text(CONTAINERS)
     made = Engine(folder, required_program("podman", INSTALL), required_program("buildah", INSTALL))
     dockerfile = (ROOT / "Dockerfile").read_text()
@@ -81,7 +82,7 @@ def engine(required_program: Find, tmp_path_factory: pytest.TempPathFactory) -> 
         name = next(line.partition("=")[2] for line in dockerfile.splitlines() if line.startswith(f"ARG {argument}="))
         made.run(made.podman, "import", "--quiet", str(bases / f"{base}.tar"), name)
     yield made
-    subprocess.run(["rm", "-rf", "--one-file-system", str(folder / "storage")], check=False)
+    subprocess.run(["rm", "-rf", "--one-file-system", str(folder)], check=False)
 
 
 @pytest.fixture(scope="module")

@@ -104,7 +104,7 @@ FAULTY = [
     ("name: a\nkind: weighted\ndimensions:\n- {id: x, wieght: 2, description: d}", "r.yaml:4: dimensions[0].wieght: is no key here; did you mean `weight`?"),
     ("name: a\nkind: weighted\ndimensions:\n- {id: x, weight: 0, description: d}", "r.yaml:4: dimensions[0].weight: should be greater than 0"),
     ("name: a\nkind: weighted\ndimensions:\n- {id: x, weight: yes, description: d}", "r.yaml:4: dimensions[0].weight: should be a number"),
-    ("name: a\nkind: weighted\ndimensions:\n- {id: x, weight: .nan, description: d}", "r.yaml:4: dimensions[0].weight: should be greater than 0"),
+    ("name: a\nkind: weighted\ndimensions:\n- {id: x, weight: .nan, description: d}", "r.yaml:4: dimensions[0].weight: should be a finite number"),
     ("name: a\nkind: weighted\ndimensions:\n- {id: x, description: d}\n- {id: x, description: e}", "r.yaml:3: dimensions: the id 'x' is given twice"),
     ("name: a\nkind: weighted\nthreshold: yes\ndimensions: [{id: x, description: d}]", "r.yaml:3: threshold: should be a number"),
     ("name: a\nkind: properties\nproperties: []", "r.yaml:3: properties: has 0 entries: give 1 to 50"),
