@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import tempfile
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
