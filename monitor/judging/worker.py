@@ -1,8 +1,7 @@
 """Working off pending evaluations: claims, judges, stores verdicts in batches, puts off what failed for a while, pauses broken judges.
 
 Deterministic rubrics are judged at once in a thread, judged ones each in a task, as many as their judge takes. Whatever happens to the
-process, an evaluation is finished, put off, released, or its lease runs out: none is lost and none counts twice. Claiming, starting, settling and pausing share one
-state, so they stay in one module, a little over the usual length.
+process, an evaluation is finished, put off, released, or its lease runs out: none is lost and none counts twice.
 """
 
 from __future__ import annotations
@@ -14,18 +13,17 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from monitor.clock import Clock
-from monitor.judging.definitions import Definitions, DrawnFor
+from monitor.judging.claims import Claimed, Claims, broke, holds_a_suspect, judge_by_looking
+from monitor.judging.definitions import DrawnFor
 from monitor.judging.judge import Judge
 from monitor.judging.limits import next_day
-from monitor.judging.looking import judge_deterministic
 from monitor.judging.pauses import UNREACHABLE, Pauses
 from monitor.judging.programs import run_program
 from monitor.judging.retry import delay_seconds
 from monitor.judging.verdicts import verdict_of
 from monitor.judging.writing import VerdictWriter
-from monitor.model.run import MAX_CRASHES, Evaluation
-from monitor.model.verdict import ErrorType, EvaluationFailure, Judgement, Usage, Verdict
-from monitor.rubrics.kinds.kind import is_program
+from monitor.model.run import Evaluation
+from monitor.model.verdict import EvaluationFailure, Judgement, Usage, Verdict
 from monitor.store.protocol import Store, StoreUnwritable
 from monitor.telemetry import Telemetry
 
@@ -43,14 +41,6 @@ class WorkerTuning:
     no_judge_seconds: float = 600.0
     programs: int = 4
     programs_waiting: int = 400
-
-
-@dataclass(frozen=True, slots=True)
-class _Claimed:
-    """A claimed evaluation with the rubric version it was drawn for, or why that cannot be judged by."""
-
-    evaluation: Evaluation
-    drawn_for: DrawnFor | EvaluationFailure
 
 
 class Spending(Protocol):
@@ -85,7 +75,7 @@ class EvaluationWorkers:
         self._budgets = budgets
         self._store, self._judges, self._clock, self._telemetry = store, judges, clock, telemetry
         self._tuning = tuning or WorkerTuning()
-        self._definitions = Definitions(store)
+        self._claims = Claims(store)
         self._writer = VerdictWriter(store, clock, on_verdict)
         self._pauses = Pauses()
         self._unknown: set[str] = set()
@@ -179,70 +169,52 @@ class EvaluationWorkers:
             await asyncio.wait(list(self._running))
         await self._writer.flush()
 
-    async def _claim(self, limit: int, lease_seconds: float, judge: str | None) -> Sequence[_Claimed]:
+    async def _claim(self, limit: int, lease_seconds: float, judge: str | None) -> Sequence[Claimed]:
         """Evaluations of one judge, and of none."""
         paused = {*self._judges, *self._unknown, *self._pauses.reasons()} - {judge}
         now = self._clock.now()
 
-        def claim() -> Sequence[_Claimed]:
+        def claim() -> Sequence[Claimed]:
             spent = self._budgets.exhausted() if self._budgets else ()
-            found = self._store.claim_evaluations(limit, now, lease_seconds, paused, spent)
-            return [_Claimed(evaluation, self._drawn_for(evaluation)) for evaluation in found]
+            return self._claims.take(limit, now, lease_seconds, paused, spent)
 
         return await asyncio.to_thread(claim)
-
-    def _drawn_for(self, evaluation: Evaluation) -> DrawnFor | EvaluationFailure:
-        """The rubric version to judge by, or why the evaluation fails without being judged."""
-        if evaluation.unreadable:
-            return EvaluationFailure(ErrorType.EVALUATOR_FAILED, "the stored invocation is damaged and cannot be read")
-        if evaluation.crashes >= MAX_CRASHES:
-            LOG.error(
-                "an evaluation is given up: the process ended too often while it was judged",
-                extra={"rubric": evaluation.rubric.rubric},
-            )
-            return EvaluationFailure(
-                ErrorType.EVALUATOR_FAILED, f"the process ended {evaluation.crashes} times while it was judged"
-            )
-        return self._definitions.get(evaluation.rubric.version)
 
     # -- deterministic rubrics -----------------------------------------------------------------------------------------
     async def _deterministic(self) -> bool:
         claimed = await self._claim(self._tuning.batch, self._tuning.deterministic_lease_seconds, None)
         full = len(self._running) >= self._tuning.programs_waiting
         await self._take(claimed)
-        return (len(claimed) == self._tuning.batch or _is_suspect(claimed)) and not full
+        return (len(claimed) == self._tuning.batch or holds_a_suspect(claimed)) and not full
 
-    async def _take(self, claimed: Sequence[_Claimed]) -> None:
+    async def _take(self, claimed: Sequence[Claimed]) -> None:
         """What only looks is judged in a thread; programs and judged ones are started, or given back."""
-        at_once = [item for item in claimed if _needs_no_judge(item) and not _is_program(item)]
+        at_once = [item for item in claimed if item.needs_no_judge and not item.is_program]
         if at_once:
-            self._writer.add(await asyncio.to_thread(self._judge_all, at_once))
+            self._writer.add(await asyncio.to_thread(judge_by_looking, at_once, self._clock.now()))
         for item in claimed:
-            if _is_program(item):
+            if item.is_program:
                 await self._start_program(item)
-            elif not _needs_no_judge(item):
+            elif not item.needs_no_judge:
                 await self._start(item)
 
     # -- programs --------------------------------------------------------------------------------------------------------
-    async def _start_program(self, item: _Claimed) -> None:
+    async def _start_program(self, item: Claimed) -> None:
         """Many may wait for a slot here, their claims held; what is too many goes back."""
         if len(self._running) >= self._tuning.programs_waiting:
             await self._release([item.evaluation])
         elif not self._under_way(item.evaluation):
             self._run(self._evaluate_program(item), item.evaluation)
 
-    async def _evaluate_program(self, item: _Claimed) -> None:
+    async def _evaluate_program(self, item: Claimed) -> None:
         drawn_for = item.drawn_for
         assert isinstance(drawn_for, DrawnFor)
         async with self._program_slots:
             try:
                 judgement = await run_program(drawn_for.rubric, item.evaluation.invocation)
             except Exception as error:
-                judgement = _broke(drawn_for, error)
+                judgement = broke(drawn_for, error)
         self._writer.add([(item.evaluation, verdict_of(item.evaluation, judgement, self._clock.now()))])
-
-    def _judge_all(self, claimed: Sequence[_Claimed]) -> list[tuple[Evaluation, Verdict]]:
-        return [(item.evaluation, verdict_of(item.evaluation, _judged(item), self._clock.now())) for item in claimed]
 
     # -- judged rubrics --------------------------------------------------------------------------------------------------
     async def _start_for(self, name: str) -> bool:
@@ -253,7 +225,7 @@ class EvaluationWorkers:
         lease = judge.deadline_seconds + self._tuning.lease_margin_seconds
         claimed = await self._claim(free, lease, name)
         await self._take(claimed)
-        return len(claimed) == free or _is_suspect(claimed)
+        return len(claimed) == free or holds_a_suspect(claimed)
 
     def _room(self, name: str, judge: Judge) -> int:
         """How many evaluations the judge can take now: some more than its slots, so that none is empty while we claim the next."""
@@ -272,7 +244,7 @@ class EvaluationWorkers:
         free = slots + slots // 2 - under_way
         return free if free >= max(1, slots // 4) else 0
 
-    async def _start(self, item: _Claimed) -> None:
+    async def _start(self, item: Claimed) -> None:
         name = item.evaluation.rubric.judge
         judge = self._judges.get(name) if name else None
         if judge is None:
@@ -309,13 +281,13 @@ class EvaluationWorkers:
                 self._store.postpone_evaluation, evaluation, self._clock.now() + self._tuning.no_judge_seconds
             )
 
-    async def _evaluate(self, item: _Claimed, judge: Judge) -> None:
+    async def _evaluate(self, item: Claimed, judge: Judge) -> None:
         drawn_for = item.drawn_for
         assert isinstance(drawn_for, DrawnFor)
         try:
             judgement = await judge.evaluate(drawn_for.rubric, item.evaluation.invocation, drawn_for.parameters)
         except Exception as error:
-            judgement = _broke(drawn_for, error)
+            judgement = broke(drawn_for, error)
         await self._settle(item.evaluation, judgement, judge)
 
     async def _settle(self, evaluation: Evaluation, judgement: Judgement, judge: Judge) -> None:
@@ -371,33 +343,3 @@ class EvaluationWorkers:
                 await asyncio.to_thread(self._store.release_evaluations, evaluations)
             except StoreUnwritable as error:
                 LOG.error("claims were not released, their leases will run out: %s", error)
-
-
-def _is_suspect(claimed: Sequence[_Claimed]) -> bool:
-    """Whether the claim holds one evaluation alone because the process ended with it before: others wait behind it."""
-    return len(claimed) == 1 and claimed[0].evaluation.crashes > 1
-
-
-def _needs_no_judge(item: _Claimed) -> bool:
-    return isinstance(item.drawn_for, EvaluationFailure) or not item.drawn_for.rubric.judged
-
-
-def _is_program(item: _Claimed) -> bool:
-    return isinstance(item.drawn_for, DrawnFor) and is_program(item.drawn_for.rubric.behaviour)
-
-
-def _judged(item: _Claimed) -> Judgement:
-    drawn_for = item.drawn_for
-    if isinstance(drawn_for, EvaluationFailure):
-        return Judgement(None, failure=drawn_for)
-    try:
-        return judge_deterministic(drawn_for.rubric, item.evaluation.invocation)
-    except Exception as error:
-        return _broke(drawn_for, error)
-
-
-def _broke(drawn_for: DrawnFor, error: Exception) -> Judgement:
-    """A fault of ours is a failed evaluation; its message could quote content, its type cannot."""
-    LOG.error("judging failed: %s", type(error).__name__, extra={"rubric": drawn_for.rubric.name})
-    failure = EvaluationFailure(ErrorType.EVALUATOR_FAILED, f"judging failed: {type(error).__name__}")
-    return Judgement(None, failure=failure, threshold=drawn_for.rubric.threshold)

@@ -12,6 +12,7 @@ import pytest
 from prometheus_client import CollectorRegistry
 
 from monitor.clock import ManualClock, SystemClock
+from monitor.judging import worker
 from monitor.judging.client import CallFault, FaultKind
 from monitor.judging.clients.openai_client import OpenAIClient
 from monitor.judging.clients.scripted import Line, ScriptedClient
@@ -148,22 +149,24 @@ async def test_a_damaged_invocation_fails_alone(store: SqliteStore, clock: Manua
     assert states(store) == {"pending": 0, "error": 1, "done": 2}
 
 
-async def test_an_evaluation_that_kills_the_process_fails_in_the_end(store: SqliteStore, clock: ManualClock) -> None:
+async def test_an_evaluation_that_kills_the_process_fails_in_the_end(
+    store: SqliteStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Claimed five times when the process ended, it fails as evaluator_failed; those claimed with it at first are judged."""
     pend(store, 8, CHECK)
     (killer, *_) = store.claim_evaluations(1, clock.now(), 60)
     store.release_evaluations([killer])
     lives = 0
+    judged = worker.judge_by_looking
+
+    def dies(claimed: Any, now: float) -> Any:
+        if any(item.evaluation.id == killer.id and item.evaluation.crashes < 5 for item in claimed):
+            raise SystemError("killed")
+        return judged(claimed, now)
+
+    monkeypatch.setattr(worker, "judge_by_looking", dies)
     while any(one["state"] == "pending" for one in store.list_evaluations(Query(state="pending")).items):
         made = workers(store, clock)
-        judged = made._judge_all
-
-        def dies(claimed: Any, judged: Any = judged) -> Any:
-            if any(item.evaluation.id == killer.id and item.evaluation.crashes < 5 for item in claimed):
-                raise SystemError("killed")
-            return judged(claimed)
-
-        made._judge_all = dies  # type: ignore[method-assign]
         with suppress(SystemError):
             await work(made)
         await made.settled()
