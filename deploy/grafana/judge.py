@@ -72,6 +72,8 @@ def _trust() -> tuple[object, ...]:
     return (
         lines("Agreement", "With the golden set, with itself when asked again, and with people.",
               Query(agreement, "{{rubric}} {{judge}} {{against}}"), unit=RATIO),
+        lines("Flagged verdicts", "Verdicts that a person may want to look at: the record speaks to the judge, evidence was not found in it, votes disagree.",
+              Query(f'sum by (judge, rubric, flag) (increase(rubricd_judge_flags_total{{{JUDGE},rubric=~"$rubric"}}{RATE}))', "{{flag}} {{rubric}}")),
         lines("Up", "1 while the judge works, 0 while it is paused.", Query(f"min by (judge) (rubricd_judge_up{{{JUDGE}}})", "{{judge}}")),
     )  # fmt: skip
 
@@ -84,4 +86,6 @@ def _cost() -> tuple[object, ...]:
               unit=DOLLARS),
         lines("Budget left", "Share of today's budget (UTC).",
               Query(f"min by (judge) (rubricd_judge_budget_remaining_ratio{{{JUDGE}}})", "{{judge}}"), unit=RATIO),
+        lines("Budget left of monitors", "Share of today's budget (UTC) of monitors that have one of their own.",
+              Query('min by (monitor) (rubricd_monitor_budget_remaining_ratio{monitor=~"$monitor"})', "{{monitor}}"), unit=RATIO),
     )  # fmt: skip
