@@ -20,6 +20,7 @@ from monitor.rubrics.library import RubricLibrary, UnknownRubric
 from monitor.rubrics.rubric import Rubric
 from monitor.rubrics.version import definition, rubric_version
 from monitor.scheduling.cron import parse_cron
+from monitor.scheduling.gaps import gaps_of
 from monitor.scheduling.runner import ScheduledMonitor
 from monitor.settings.document import ConfigurationError, Document, Fault
 from monitor.settings.load import LoadedSettings, load_settings
@@ -101,6 +102,8 @@ class Configuration:
                 monitor.max_unscored,
                 monitor.labels,
                 exact=monitor.interval == "exact",
+                interval=gaps_of(monitor.schedule).usual,
+                longest_gap=gaps_of(monitor.schedule).longest,
                 regression=_regression_rule(monitor.regression),
             )
             for name, monitor in self.settings.monitors.items()

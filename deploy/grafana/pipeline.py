@@ -44,8 +44,9 @@ def _figures() -> tuple[object, ...]:
                Query(f"count(rubricd_collector_up{{{COLLECTOR}}} == 0) or vector(0)"), bad_above=1),
         figure("Oldest pending", "Age of the oldest evaluation without a result.",
                Query(f"max(rubricd_oldest_pending_seconds{{{MONITOR}}})"), SECONDS, bad_above=900),
-        figure("Since the last run", "The longest time since a monitor's last run was done.",
-               Query(f"time() - min(rubricd_run_last_success_timestamp_seconds{{{MONITOR}}})"), SECONDS),
+        figure("Since the last run", "The longest time since a monitor's last run was done, in intervals of its schedule.",
+               Query(f"max((time() - max by (monitor) (rubricd_run_last_success_timestamp_seconds{{{MONITOR}}}))"
+                     f" / max by (monitor) (rubricd_run_interval_seconds{{{MONITOR}}}))"), bad_above=3),
         figure("Export leader", "Processes that show the figures of the store: exactly one.", Query("sum(rubricd_export_leader)")),
     )  # fmt: skip
 

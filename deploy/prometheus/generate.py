@@ -15,9 +15,12 @@ from monitor.configuration import load_configuration
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = "deploy/prometheus/example"
 
+ANY_MONITOR = ("deploy/prometheus/rubricd.rules.yml", "deploy/grafana/alerting/rubricd.yaml")
+"""The files that chart and compose file ship: they hold whatever monitors are configured."""
+
 FILES: Mapping[str, tuple[str, str]] = {
-    "deploy/prometheus/rubricd.rules.yml": ("config/rubricd.yaml", "prometheus"),
-    "deploy/grafana/alerting/rubricd.yaml": ("config/rubricd.yaml", "grafana"),
+    ANY_MONITOR[0]: ("config/rubricd.yaml", "prometheus"),
+    ANY_MONITOR[1]: ("config/rubricd.yaml", "grafana"),
     f"{EXAMPLE}/rubricd.rules.yml": (f"{EXAMPLE}/rubricd.yaml", "prometheus"),
     f"{EXAMPLE}/rubricd.prometheusrule.yaml": (f"{EXAMPLE}/rubricd.yaml", "prometheusrule"),
     "deploy/grafana/example/alerting.yaml": (f"{EXAMPLE}/rubricd.yaml", "grafana"),
@@ -28,7 +31,9 @@ FILES: Mapping[str, tuple[str, str]] = {
 def texts() -> dict[Path, str]:
     """What each file should be."""
     return {
-        ROOT / name: rules_text(source_of(load_configuration(ROOT / configuration, {})), form)
+        ROOT / name: rules_text(
+            source_of(load_configuration(ROOT / configuration, {}), any_monitor=name in ANY_MONITOR), form
+        )
         for name, (configuration, form) in FILES.items()
     }
 

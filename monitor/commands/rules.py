@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import argparse
 import os
-import statistics
 from collections.abc import Mapping
-from itertools import islice, pairwise, takewhile
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,14 +13,10 @@ from monitor.commands.exits import Exit, wrong_input
 
 if TYPE_CHECKING:
     from monitor.configuration import Configuration
-    from monitor.exporters.rules import Gaps, RuleSource
-    from monitor.settings.tree import Schedule
+    from monitor.exporters.rules import RuleSource
 
 FORMATS = ("prometheus", "prometheusrule", "grafana")
 HEADING = "# Made by `rubricd rules`; change the configuration and make it anew instead of editing.\n"
-_FRIDAY = 1_704_448_800.0
-"""2024-01-05T10:00Z. Gaps are measured from a fixed Friday: the same configuration gives the same rules, and the first days hold a weekend."""
-_TICKS, _YEAR = 3000, 366 * 86400.0
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -30,6 +25,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "example: rubricd rules -c rubricd.yaml > rubricd.rules.yml && promtool check rules rubricd.rules.yml"
     )
     parser.add_argument("-c", "--config", metavar="FILE", type=Path, required=True, help="the configuration")
+    parser.add_argument(
+        "--any-monitor", action="store_true",
+        help="rules that hold whatever monitors there are, without burn rates and without the monitors' own labels; only links are read from FILE",
+    )  # fmt: skip
     parser.add_argument("--format", choices=FORMATS, default=FORMATS[0], help="default: %(default)s")
     parser.add_argument(
         "--match", metavar="NAME=VALUE", action="append", default=[],
@@ -52,17 +51,19 @@ def command(arguments: argparse.Namespace) -> int:
         configuration = load_configuration(arguments.config, os.environ)
     except ConfigurationError as error:
         raise wrong_input(str(error)) from error
-    sys.stdout.write(rules_text(source_of(configuration, match), arguments.format, arguments.datasource))
+    source = source_of(configuration, match, any_monitor=arguments.any_monitor)
+    sys.stdout.write(rules_text(source, arguments.format, arguments.datasource))
     return Exit.DONE
 
 
-def source_of(configuration: Configuration, match: Mapping[str, str] | None = None) -> RuleSource:
-    """What the rules of a configuration are made of. Rubrics that wait for a judge have none."""
-    from monitor.exporters.rules import rule_source
+def source_of(
+    configuration: Configuration, match: Mapping[str, str] | None = None, *, any_monitor: bool = False
+) -> RuleSource:
+    """What the rules of a configuration are made of; with `any_monitor` of its links only. Rubrics that wait for a judge have none."""
+    from monitor.exporters.rules import ANY_MONITOR, rule_source
 
-    settings = configuration.settings
-    gaps = {name: gaps_of(monitor.schedule) for name, monitor in settings.monitors.items()}
-    return rule_source(settings, configuration.watched(), gaps, match)
+    found = rule_source(configuration.settings, configuration.watched(), match)
+    return replace(found, monitors=(ANY_MONITOR,)) if any_monitor else found
 
 
 def rules_text(source: RuleSource, form: str, datasource: str = "prometheus") -> str:
@@ -74,18 +75,6 @@ def rules_text(source: RuleSource, form: str, datasource: str = "prometheus") ->
     if form == "prometheusrule":
         return rules.prometheus_rule_resource(rules.rule_groups(source), heading=HEADING)
     return rules.prometheus_rules(rules.rule_groups(source), HEADING)
-
-
-def gaps_of(schedule: Schedule) -> Gaps:
-    """The usual (median) and the longest time between two ticks; of a cron expression within a year or its first 3000 ticks."""
-    from monitor.exporters.rules import Gaps
-    from monitor.scheduling.ticks import ticks_of
-
-    if schedule.every is not None:
-        return Gaps(schedule.every, schedule.every)
-    ticks = takewhile(lambda tick: tick < _FRIDAY + _YEAR, islice(ticks_of(schedule).after(_FRIDAY), _TICKS))
-    found = [later - earlier for earlier, later in pairwise(ticks)]
-    return Gaps(statistics.median(found), max(found)) if found else Gaps(_YEAR, _YEAR)
 
 
 def _match(given: list[str]) -> dict[str, str]:

@@ -105,11 +105,14 @@ def test_last_success(store: FigureStore) -> None:
 
 
 def test_what_is_in_force(store: FigureStore) -> None:
-    """Objectives, rubrics with their judge, and monitors with their labels stand there; a shadow rubric has no objective."""
+    """Objectives, schedules, rubrics with their judge, and monitors with their labels stand there; a shadow rubric has no objective."""
     tone = WatchedRubric("tone", "aaaaaaaaaaaa", "graded", "default", "gpt-x", objective=0.9)
     shadow = WatchedRubric("tone_v2", "bbbbbbbbbbbb", "graded", "default", "gpt-x", objective=0.9, shadow=True)
     labels = {"team": "bookings", "pod": "p", "bad name": "x", "monitor": "other"}
-    exporter = Exporter(store, WatchedMonitor("m", (tone, shadow), labels=labels))
+    exporter = Exporter(
+        store, WatchedMonitor("m", (tone, shadow), labels=labels, interval=86400.0, longest_gap=259200.0)
+    )
+    assert exporter.values("run_interval_seconds", "monitor") == {"m": 259200.0}
     assert exporter.values("objective_ratio", "monitor", "rubric") == {("m", "tone"): 0.9}
     assert set(exporter.values("rubric_info", "rubric", "rubric_version", "kind", "judge", "judge_model")) == {
         ("tone", "aaaaaaaaaaaa", "graded", "default", "gpt-x"),

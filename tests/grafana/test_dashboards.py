@@ -23,6 +23,7 @@ BUILT_IN = {"__rate_interval", "__range", "__all", "__url_time_range", "__field"
 COMES_WITH: dict[str, str] = {}
 """Metrics of the contract that rules or dashboards name before the exporter has them; an entry goes when its metric lands (a test insists)."""
 
+
 def dashboards() -> list[dict[str, Any]]:
     """The committed dashboards."""
     return [json.loads(file.read_text(encoding="utf-8")) for file in FILES]

@@ -14,11 +14,12 @@ import yaml
 
 from deploy.prometheus.generate import ROOT, stale, texts
 from monitor.cli import main
-from monitor.commands.rules import gaps_of, rules_text, source_of
+from monitor.commands.rules import rules_text, source_of
 from monitor.configuration import load_configuration
 from monitor.exporters.rules import RuleSource
 from monitor.exporters.rules.rule import AlertName
 from monitor.exporters.rules.wording import _PARAMETERS
+from monitor.scheduling.gaps import gaps_of
 from monitor.server.endpoints import ENDPOINTS
 from monitor.settings.tree import Schedule
 
@@ -178,8 +179,20 @@ def test_the_resource_of_the_operator_holds_the_same_groups() -> None:
 
 def test_the_command_writes_rules(capsys: pytest.CaptureFixture[str]) -> None:
     """`rubricd rules -c FILE` writes the file on stdout and nothing else."""
-    assert main(["rules", "-c", str(ROOT / "config" / "rubricd.yaml")]) == 0
-    assert capsys.readouterr().out == (PROMETHEUS / "rubricd.rules.yml").read_text(encoding="utf-8")
+    assert main(["rules", "-c", str(EXAMPLE)]) == 0
+    assert capsys.readouterr().out == EXAMPLE.with_name("rubricd.rules.yml").read_text(encoding="utf-8")
+
+
+def test_shipped_rules_hold_for_any_monitor(capsys: pytest.CaptureFixture[str]) -> None:
+    """What chart and image ship names no monitor, rubric or judge, and has every alert but the burn of budgets, which goes by an objective."""
+    assert main(["rules", "-c", str(ROOT / "config" / "rubricd.yaml"), "--any-monitor"]) == 0
+    text = capsys.readouterr().out
+    assert text == (PROMETHEUS / "rubricd.rules.yml").read_text(encoding="utf-8")
+    found = [rule for group in yaml.safe_load(text)["groups"] for rule in group["rules"]]
+    assert not [rule["expr"] for rule in found if re.search(r'(monitor|rubric|judge)="', rule["expr"])]
+    assert not [rule for rule in found if {"monitor", "rubric", "judge"} & set(rule.get("labels", {}))]
+    assert {rule["alert"] for rule in found if "alert" in rule} == {name.value for name in AlertName} - {"RubricdQualityBudgetBurn"}  # fmt: skip
+    assert all(set(rule["annotations"]) == ANNOTATIONS for rule in found if "alert" in rule)
 
 
 @pytest.mark.parametrize("match", ["namespace", "=x", "a-b=c", "a="])
@@ -197,10 +210,13 @@ def test_a_wrong_configuration_is_refused(tmp_path: Path, capsys: pytest.Capture
 
 
 @pytest.mark.service
-@pytest.mark.parametrize("kind", ["default", "example", "awkward", "matched"])
+@pytest.mark.parametrize("kind", ["any", "default", "example", "awkward", "matched"])
 def test_promtool_takes_the_rules(kind: str, tmp_path: Path, required_program: Callable[[str, str], str]) -> None:
     """`promtool check rules` finds nothing, not even with names that hold quotes, backslashes and template braces."""
     sources = {
+        "any": lambda: source_of(
+            load_configuration(ROOT / "config/rubricd.yaml", {}), {"cluster": "a"}, any_monitor=True
+        ),
         "default": lambda: source_of(load_configuration(ROOT / "config/rubricd.yaml", {})),
         "example": example,
         "awkward": lambda: awkward(tmp_path),

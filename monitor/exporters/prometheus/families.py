@@ -114,6 +114,7 @@ DEFINITIONS: Mapping[str, Definition] = MappingProxyType(
         "objective_ratio": Definition("gauge", "The pass rate that a rubric is meant to reach."),
         "evaluations_pending": Definition("gauge", "Drawn evaluations without a result yet."),
         "oldest_pending_seconds": Definition("gauge", "Age of the oldest evaluation without a result, 0 for none."),
+        "run_interval_seconds": Definition("gauge", "The longest time between two runs by a monitor's schedule."),
         "run_last_success_timestamp_seconds": Definition("gauge", "When a monitor's last run was done."),
         "series_folded": Definition("counter", "Label sets folded into `other` past the limits, by metric."),
         "export_leader": Definition("gauge", "1 while this process shows the figures of the store."),

@@ -76,7 +76,7 @@ def last_success_family(watched: Sequence[WatchedMonitor], tallies: Iterable[Tal
 
 
 def configured_families(watched: Sequence[WatchedMonitor]) -> list[Family]:
-    """Objectives, rubrics and monitors in force. A shadow rubric has no objective to miss."""
+    """Objectives, schedules, rubrics and monitors in force. A shadow rubric has no objective to miss."""
     objectives: dict[tuple[str, ...], float] = {
         (clean(monitor.name), clean(rubric.rubric)): rubric.objective
         for monitor in watched
@@ -90,6 +90,7 @@ def configured_families(watched: Sequence[WatchedMonitor]) -> list[Family]:
     }
     return [
         _gauges("objective_ratio", ("monitor", "rubric"), objectives),
+        _gauges("run_interval_seconds", ("monitor",), {(clean(one.name),): one.longest_gap for one in watched}),
         info("rubric", ("rubric", "rubric_version", "kind", "judge", "judge_model"), sorted(rubrics)),
         _monitor_info(watched),
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import chain
 
+from monitor.exporters.rules.anywhere import NAME, AnyMonitorAlerts
 from monitor.exporters.rules.counts import Counts, Recorded, WrittenOut
 from monitor.exporters.rules.operation import OperationAlerts, daemon_alerts
 from monitor.exporters.rules.promql import Selectors
@@ -30,7 +31,10 @@ def alert_rules(source: RuleSource) -> tuple[RuleGroup, ...]:
 
 def _alert_groups(source: RuleSource, selectors: Selectors, counts: Counts) -> tuple[RuleGroup, ...]:
     monitors = (
-        RuleGroup(f"rubricd-{monitor.name}", tuple(_monitor_alerts(source, monitor, selectors, counts)))
+        RuleGroup(
+            f"rubricd-{monitor.name}" if monitor.name else NAME,
+            tuple(_monitor_alerts(source, monitor, selectors, counts)),
+        )
         for monitor in source.monitors
     )
     daemon = RuleGroup("rubricd-daemon", tuple(daemon_alerts(selectors, Wording(source), alone=not source.monitors)))
@@ -39,7 +43,8 @@ def _alert_groups(source: RuleSource, selectors: Selectors, counts: Counts) -> t
 
 def _monitor_alerts(source: RuleSource, monitor: RuledMonitor, selectors: Selectors, counts: Counts) -> Iterator[Alert]:
     wording = Wording(source, monitor)
+    of_instrument = OperationAlerts if monitor.name else AnyMonitorAlerts
     return chain(
         QualityAlerts(monitor, selectors, counts, wording).alerts(),
-        OperationAlerts(monitor, selectors, wording).alerts(),
+        of_instrument(monitor, selectors, wording).alerts(),
     )

@@ -27,6 +27,7 @@ class OperationAlerts:
         self._monitor = monitor
         self._selectors = selectors
         self._wording = wording
+        self._judges = wording.of_judges()
 
     def alerts(self) -> Iterator[Alert]:
         """Judges, runs, backlog and spend of the monitor, and its absence."""
@@ -39,10 +40,12 @@ class OperationAlerts:
         yield self._nothing_drawn()
         yield self._backlog()
         yield from (self._spend(judge) for judge in self._monitor.limited_judges)
+        if self._monitor.has_budget:
+            yield self._own_spend()
         yield self._down()
 
     def _of(self, metric: str, among: str | None = None, **labels: str) -> str:
-        return self._selectors.of(metric, among, monitor=self._monitor.name, **labels)
+        return self._selectors.of(metric, among, **self._monitor.matching, **labels)
 
     def _errors(self) -> Alert:
         window = max(30 * MINUTE, 4 * self._monitor.interval)
@@ -68,12 +71,13 @@ class OperationAlerts:
             keep_firing=max(5 * MINUTE, 2 * self._monitor.interval),
         )
 
-    def _paused(self, judge: str) -> Alert:
+    def _paused(self, judge: str | None) -> Alert:
+        named = _given(judge=judge)
         return Alert(
             AlertName.JUDGE_FAILING,
-            f"min {self._selectors.by('judge')} ({self._selectors.of('rubricd_judge_up', judge=judge)}) == 0",
-            alert_labels(self._monitor, Severity.TICKET, problem="paused", judge=judge),
-            self._wording.annotations(
+            f"min {self._selectors.by('judge')} ({self._selectors.of('rubricd_judge_up', **named)}) == 0",
+            alert_labels(self._monitor, Severity.TICKET, problem="paused", **named),
+            self._judges.annotations(
                 AlertName.JUDGE_FAILING,
                 f"Judge {label('judge')} is paused",
                 f"Judge {label('judge')} refuses to work until somebody changes something (key, model, address): evaluations wait.",
@@ -83,17 +87,16 @@ class OperationAlerts:
             pending=5 * MINUTE,
         )
 
-    def _drift(self, rubric: RuledRubric, judge: str) -> Alert:
-        selected = self._selectors.of(
-            "rubricd_judge_agreement_ratio", one_of("against", ("golden", "self")), rubric=rubric.name, judge=judge
-        )
+    def _drift(self, rubric: RuledRubric | None, judge: str | None) -> Alert:
+        named = _given(rubric=rubric.name if rubric else None, judge=judge)
+        selected = self._selectors.of("rubricd_judge_agreement_ratio", one_of("against", ("golden", "self")), **named)
         by = self._selectors.by("rubric", "judge", "against")
         now = f"min {by} ({selected})"
         return Alert(
             AlertName.JUDGE_DRIFT,
             f"{now} < {number(AGREEMENT)}\nor\n{now} < min {by} (avg_over_time({selected}[7d])) - {number(AGREEMENT_DROP)}",
-            alert_labels(self._monitor, Severity.TICKET, rubric=rubric.name, judge=judge),
-            self._wording.annotations(
+            alert_labels(self._monitor, Severity.TICKET, **named),
+            self._judges.annotations(
                 AlertName.JUDGE_DRIFT,
                 f"Judge {label('judge')} no longer agrees with itself on {label('rubric')}",
                 f"Agreement ({label('against')}) is {PERCENT}. The instrument moved: quality alarms of {label('rubric')} are in doubt.",
@@ -154,29 +157,51 @@ class OperationAlerts:
             AlertName.BACKLOG_OLD,
             f"max {by} ({self._of('rubricd_oldest_pending_seconds')}) > {number(allowed)}",
             alert_labels(self._monitor, Severity.TICKET),
-            self._wording.annotations(
-                AlertName.BACKLOG_OLD,
-                f"Evaluations of monitor {label('monitor')} wait",
-                f"The oldest drawn evaluation of monitor {label('monitor')} has waited for {DURATION}: the judge is slow, limited or away.",
-                dashboard=PIPELINE,
-                look="/api/v1/evaluations?state=pending",
-            ),
+            self._backlog_text(),
             pending=5 * MINUTE,
         )
 
-    def _spend(self, judge: str) -> Alert:
-        left = self._selectors.of("rubricd_judge_budget_remaining_ratio", judge=judge)
+    def _backlog_text(self) -> dict[str, str]:
+        return self._wording.annotations(
+            AlertName.BACKLOG_OLD,
+            f"Evaluations of monitor {label('monitor')} wait",
+            f"The oldest drawn evaluation of monitor {label('monitor')} has waited for {DURATION}: the judge is slow, limited or away.",
+            dashboard=PIPELINE,
+            look="/api/v1/evaluations?state=pending",
+        )
+
+    def _spend(self, judge: str | None) -> Alert:
+        named = _given(judge=judge)
+        left = self._selectors.of("rubricd_judge_budget_remaining_ratio", **named)
+        drawn = "that this monitor draws" if self._monitor.name else "that monitors draw for it"
         return Alert(
             AlertName.SPEND_NEAR_LIMIT,
             f"min {self._selectors.by('judge')} ({left}) < {number(BUDGET_LEFT)}",
-            alert_labels(self._monitor, Severity.TICKET, judge=judge),
-            self._wording.annotations(
+            alert_labels(self._monitor, Severity.TICKET, **named),
+            self._judges.annotations(
                 AlertName.SPEND_NEAR_LIMIT,
                 f"The day's budget of judge {label('judge')} is nearly spent",
                 f"{PERCENT} of today's budget (UTC) of judge {label('judge')} is left. When it is gone, "
-                "the invocations that this monitor draws are not judged until midnight UTC.",
+                f"the invocations {drawn} are not judged until midnight UTC.",
                 dashboard=JUDGE,
                 look="/api/v1/judges",
+            ),
+            keep_firing=5 * MINUTE,
+        )
+
+    def _own_spend(self) -> Alert:
+        left = self._of("rubricd_monitor_budget_remaining_ratio")
+        return Alert(
+            AlertName.SPEND_NEAR_LIMIT,
+            f"min {self._selectors.by('monitor')} ({left}) < {number(BUDGET_LEFT)}",
+            alert_labels(self._monitor, Severity.TICKET, problem="monitor_budget"),
+            self._wording.annotations(
+                AlertName.SPEND_NEAR_LIMIT,
+                f"The day's budget of monitor {label('monitor')} is nearly spent",
+                f"{PERCENT} of today's budget (UTC) of monitor {label('monitor')} is left. Fewer invocations are drawn the less is left, "
+                "and none once it is gone.",
+                dashboard=JUDGE,
+                look="/api/v1/runs",
             ),
             keep_firing=5 * MINUTE,
         )
@@ -197,6 +222,11 @@ class OperationAlerts:
             ),
             pending=MINUTE,
         )
+
+
+def _given(**labels: str | None) -> dict[str, str]:
+    """Those labels that are known."""
+    return {name: value for name, value in labels.items() if value is not None}
 
 
 def daemon_alerts(selectors: Selectors, wording: Wording, alone: bool) -> Iterator[Alert]:

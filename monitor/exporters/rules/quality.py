@@ -36,10 +36,12 @@ class QualityAlerts:
         yield self._unjudgeable()
 
     def _labels(self, rubric: RuledRubric) -> dict[str, str]:
-        return {"monitor": self._monitor.name, "rubric": rubric.name}
+        return {**self._monitor.matching, "rubric": rubric.name}
 
     def _gauge(self, aggregate: str, name: str, **labels: str) -> str:
-        return f"{aggregate} {self._selectors.by(*LEVEL)} ({self._selectors.of(name, monitor=self._monitor.name, **labels)})"
+        return (
+            f"{aggregate} {self._selectors.by(*LEVEL)} ({self._selectors.of(name, **self._monitor.matching, **labels)})"
+        )
 
     @property
     def _keep_firing(self) -> float:
@@ -136,7 +138,7 @@ class QualityAlerts:
     def _unjudgeable(self) -> Alert:
         window = max(HOUR, 4 * self._monitor.interval)
         unjudgeable, everything = (
-            self._counts.of(count, window, monitor=self._monitor.name) for count in (Count.UNJUDGEABLE, Count.ALL)
+            self._counts.of(count, window, **self._monitor.matching) for count in (Count.UNJUDGEABLE, Count.ALL)
         )
         return Alert(
             AlertName.UNJUDGEABLE,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 from monitor.exporters.prometheus.labels import clean, usable_name
 from monitor.exporters.rules.rule import Severity
@@ -21,13 +20,6 @@ OWN_LABELS = frozenset({"alertname", "monitor", "rubric", "agent", "environment"
 """What identifies an alert; a monitor's labels cannot change it."""
 
 
-class Gaps(NamedTuple):
-    """The time between two ticks of a schedule, in seconds."""
-
-    usual: float
-    longest: float
-
-
 @dataclass(frozen=True, slots=True)
 class RuledRubric:
     """A rubric of a monitor under its label value; `objective` is None where there is none to miss (not set, or a shadow)."""
@@ -39,11 +31,12 @@ class RuledRubric:
 
 @dataclass(frozen=True, slots=True)
 class RuledMonitor:
-    """A monitor under its label value. `interval` is the usual time between two ticks, `longest_gap` the longest one, `windows` those of its pass
+    """A monitor under its label value; the empty name stands for whatever monitors there are. `interval` is the usual time between two ticks, `longest_gap` the longest one, `windows` those of its pass
     rates (seconds). `labels` are those that an alert can carry.
 
     `uniform` says that its verdicts are drawn with one probability within an agent and environment; else only the weighted gauges may be trusted.
-    `regression` says that regressions are looked for. `limited_judges` are those of its judges that have a limit per day.
+    `regression` says that regressions are looked for. `limited_judges` are those of its judges that have a limit per day, and
+    `has_budget` that it has one itself.
     """
 
     name: str
@@ -55,8 +48,14 @@ class RuledMonitor:
     uniform: bool = True
     regression: bool = False
     limited_judges: tuple[str, ...] = ()
+    has_budget: bool = False
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def matching(self) -> dict[str, str]:
+        """What tells its series from those of others."""
+        return {"monitor": self.name} if self.name else {}
 
     @property
     def judges(self) -> tuple[str, ...]:
@@ -81,18 +80,17 @@ class RuleSource:
 
 def alert_labels(monitor: RuledMonitor, severity: Severity, **own: str) -> dict[str, str]:
     """The fixed labels of a monitor's alert. They are templates: text that would be read as one is written so that it is not."""
-    found = {"severity": severity.value, **monitor.labels, "monitor": monitor.name, **own}
+    found = {"severity": severity.value, **monitor.labels, **monitor.matching, **own}
     return {name: value.replace("{{", '{{ "{{" }}') for name, value in found.items()}
 
 
 def rule_source(
     settings: Settings,
     watched: Sequence[WatchedMonitor],
-    gaps: Mapping[str, Gaps],
     match: Mapping[str, str] | None = None,
 ) -> RuleSource:
-    """The source of a configuration; `gaps` is the time between ticks by monitor."""
-    monitors = tuple(_monitor(one, settings.monitors[one.name], settings.judges, gaps[one.name]) for one in watched)
+    """The source of a configuration."""
+    monitors = tuple(_monitor(one, settings.monitors[one.name], settings.judges) for one in watched)
     return RuleSource(
         monitors,
         server=(settings.server.external_url or f"http://{settings.server.endpoint}").rstrip("/"),
@@ -102,23 +100,22 @@ def rule_source(
     )
 
 
-def _monitor(
-    watched: WatchedMonitor, settings: MonitorSettings, judges: Mapping[str, JudgeSettings], gaps: Gaps
-) -> RuledMonitor:
+def _monitor(watched: WatchedMonitor, settings: MonitorSettings, judges: Mapping[str, JudgeSettings]) -> RuledMonitor:
     rubrics = tuple(_rubric(rubric) for rubric in watched.rubrics)
     asked = dict.fromkeys(rubric.judge for rubric in watched.rubrics if rubric.judge is not None)
     limited = (name for name in asked if judges[name].limits.tokens_per_day or judges[name].limits.usd_per_day)
     return RuledMonitor(
         name=clean(watched.name),
         rubrics=rubrics,
-        interval=gaps.usual,
-        longest_gap=gaps.longest,
+        interval=watched.interval,
+        longest_gap=watched.longest_gap,
         windows=watched.windows,
         max_unscored=watched.max_unscored,
         uniform=settings.sample.always is None and set(settings.sample.stratify_by) <= UNIFORM_STRATA,
         regression=settings.regression.against != ("objective",)
         or any(rubric.objective is not None for rubric in rubrics),
         limited_judges=tuple(limited),
+        has_budget=bool(settings.budget.tokens_per_day or settings.budget.usd_per_day),
         labels={name: value for name, value in watched.labels.items() if usable_name(name) and name not in OWN_LABELS},
         annotations=settings.annotations,
     )

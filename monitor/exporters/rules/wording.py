@@ -41,7 +41,11 @@ class Wording:
     def __init__(self, source: RuleSource, monitor: RuledMonitor | None = None) -> None:
         self._source = source
         self._monitor = monitor
-        self._known = {} if monitor is None else {"monitor": monitor.name}
+        self._known = {} if monitor is None else monitor.matching
+
+    def of_judges(self) -> Wording:
+        """For series that tell no monitor, where the rules do not know it by name either."""
+        return self if self._known else Wording(self._source)
 
     def annotations(
         self,
