@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 
@@ -51,3 +52,42 @@ class Polls(Protocol):
     def lag_seconds(self) -> float:
         """Everything that the source showed up to so many seconds ago has been taken."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryStretch:
+    """What one reading of the past came to: it is read up to `until` (seconds since 1970-01-01Z).
+
+    `traces` are new ones of this reading, `spans` what was handed over of them, `left_out` traces that could not be taken. `cut`: the source had
+    more than it gives.
+    """
+
+    until: float
+    traces: int
+    spans: int = 0
+    left_out: int = 0
+    cut: bool = False
+
+
+class History(Protocol):
+    """The past of a source that can be read again."""
+
+    @property
+    def earlier_seconds(self) -> float:
+        """How long before the end of a run its first span may lie."""
+        ...
+
+    async def read(self, since: float, until: float, deliver_as: str | None) -> HistoryStretch:
+        """Read the next stretch of what began in [since, until) and hand it over under the name `deliver_as`, or only count it for None.
+
+        When it returns, what it read is durable. Reading goes on at the stretch's `until`, and is over when that is `until`; one that equals
+        `since` asks to be called once more. Raises `collectors.polling.faults.SourceFault` when the source fails: the same call may be repeated.
+        """
+        ...
+
+
+@runtime_checkable
+class ReadsHistory(Protocol):
+    """A collector whose source can be read again."""
+
+    history: History | None

@@ -37,9 +37,11 @@ def parse_otlp_file(raw: Any, folder: Path | None = None) -> PollerConfig:
 
 def build_otlp_file(name: str, config: PollerConfig, given: Surroundings) -> Collector:
     """A collector that follows files."""
+    from collectors.polling.file_history import FileHistory, from_beginning
     from collectors.polling.files import FileFeed
 
-    return feed_collector(name, FileFeed(name, config.options, given), config.pace.interval, given)
+    history = FileHistory(lambda: FileFeed(name, from_beginning(config.options), given), given)
+    return feed_collector(name, FileFeed(name, config.options, given), config.pace.interval, given, history)
 
 
 def _absolute(glob: str, folder: Path | None) -> str:

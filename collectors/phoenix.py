@@ -25,6 +25,7 @@ from collectors.polling.documents import request_or_none
 from collectors.polling.faults import FaultKind, SourceFault
 from collectors.polling.feed import FeedPage
 from collectors.polling.http import json_of
+from collectors.polling.phoenix_history import PhoenixHistory
 from collectors.polling.plain import attributes, iso, nanos, seconds
 from collectors.polling.section import HttpSection, Seconds, http_of, pace_of, validated
 from collectors.sink import RejectReason
@@ -55,7 +56,9 @@ def parse_phoenix(raw: Any, folder: Path | None = None) -> PollerConfig:
 
 def build_phoenix(name: str, config: PollerConfig, given: Surroundings) -> Collector:
     """A collector that reads Phoenix."""
-    return feed_collector(name, PhoenixFeed(name, config, given), config.pace.interval, given)
+    feed = PhoenixFeed(name, config, given)
+    history = PhoenixHistory(config.options["projects"], feed.page_of, feed.request_of, given.sink, given.clock)
+    return feed_collector(name, feed, config.pace.interval, given, history)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +142,8 @@ class PhoenixFeed:
             if row is None or row in seen:
                 continue
             seen[row] = now if now - ended < _RECENT_SECONDS else 0.0
-            body = request_or_none(otlp_of(span))
-            if body is None:
-                self._meter.rejected(self._name, RejectReason.MALFORMED)
-            else:
+            body = self.request_of(span)
+            if body is not None:
                 parcels.append(Parcel(body))
         last = _row(spans[-1].get("id")) if spans else None
         if last is None:
@@ -150,6 +151,20 @@ class PhoenixFeed:
         row = _reached(seen, last, now)
         kept = {known: at for known, at in seen.items() if known >= row}
         return _Read(parcels, _Project(following, kept), {"id": row}, max(0.0, now - newest))
+
+    def request_of(self, span: Mapping[str, Any]) -> bytes | None:
+        """A span as an OTLP request in protobuf; None for one that cannot be read, which is counted."""
+        body = request_or_none(otlp_of(span))
+        if body is None:
+            self._meter.rejected(self._name, RejectReason.MALFORMED)
+        return body
+
+    async def page_of(
+        self, name: str, since: float, until: float, cursor: str | None
+    ) -> tuple[list[dict[str, Any]], str | None]:
+        """A page of the spans of a project that began in [since, until), and the cursor of the next page. Raises SourceFault."""
+        parameters = [("limit", str(PAGE)), ("start_time", iso(since)), ("end_time", iso(until))]
+        return await self._get(name, [*parameters, ("cursor", cursor)] if cursor else parameters)
 
     async def _page(
         self, name: str, project: _Project, position: Mapping[str, Any]
@@ -160,6 +175,11 @@ class PhoenixFeed:
             parameters.append(("cursor", start))
         else:
             parameters.append(("start_time", iso(float(position["since"]))))
+        spans, following = await self._get(name, parameters)
+        self._check_order(spans)
+        return spans, following
+
+    async def _get(self, name: str, parameters: list[tuple[str, str]]) -> tuple[list[dict[str, Any]], str | None]:
         path = f"/v1/projects/{urllib.parse.quote(name, safe='')}/spans"
         answer = await self._http.get(path, parameters)
         if answer.status == 404:
@@ -172,7 +192,6 @@ class PhoenixFeed:
                 f"{self._http.endpoint}/v1/projects/{{id}}/spans: answered {answer.status}: is it Phoenix?",
             )
         spans = [span for span in body["data"] if isinstance(span, dict)]
-        self._check_order(spans)
         following = body.get("next_cursor")
         return spans, following if isinstance(following, str) and spans else None
 

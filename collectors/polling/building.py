@@ -6,13 +6,14 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from collectors.collector import Collector
+from collectors.collector import Collector, History
 from collectors.polling.backoff import Random
 from collectors.polling.clock import PollClock
 from collectors.polling.config import HttpConfig, Pace
 from collectors.polling.cursors import CursorStore
 from collectors.polling.delivery import Delivery
 from collectors.polling.feed import Feed, FeedEngine
+from collectors.polling.history import WindowHistory
 from collectors.polling.http import HttpSource
 from collectors.polling.poller import Poller
 from collectors.polling.source import TraceSource
@@ -39,10 +40,13 @@ def window_collector(name: str, source: TraceSource, pace: Pace, given: Surround
     """A collector that polls a trace store by windows of time."""
     delivery = Delivery(name, given.sink, given.clock)
     engine = WindowEngine(name, source, pace, delivery, given.cursors, given.clock, given.meter)
-    return Poller(name, engine, pace.interval, given.clock, given.chance)
+    history = WindowHistory(name, source, pace, given.sink, given.clock, given.meter)
+    return Poller(name, engine, pace.interval, given.clock, given.chance, history)
 
 
-def feed_collector(name: str, feed: Feed, interval: float, given: Surroundings) -> Collector:
+def feed_collector(
+    name: str, feed: Feed, interval: float, given: Surroundings, history: History | None = None
+) -> Collector:
     """A collector that reads a source from a cursor on."""
     delivery = Delivery(name, given.sink, given.clock)
-    return Poller(name, FeedEngine(name, feed, delivery, given.cursors), interval, given.clock, given.chance)
+    return Poller(name, FeedEngine(name, feed, delivery, given.cursors), interval, given.clock, given.chance, history)

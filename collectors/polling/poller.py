@@ -8,6 +8,7 @@ import random
 from contextlib import suppress
 from typing import Protocol
 
+from collectors.collector import History
 from collectors.polling.backoff import Random, delay_seconds
 from collectors.polling.clock import PollClock
 from collectors.polling.faults import SourceFault
@@ -53,9 +54,16 @@ class Poller:
     """Keeps the contract of `collectors.collector.Collector`. A source that fails is tried again for ever, further and further apart."""
 
     def __init__(
-        self, name: str, engine: Engine, interval: float, clock: PollClock, chance: Random = random.random
+        self,
+        name: str,
+        engine: Engine,
+        interval: float,
+        clock: PollClock,
+        chance: Random = random.random,
+        history: History | None = None,
     ) -> None:
         self.name = name
+        self.history = history
         self.engine, self._interval, self._clock, self._chance = engine, interval, clock, chance
         self._task: asyncio.Task[None] | None = None
         self._fault: str | None = None
