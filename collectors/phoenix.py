@@ -163,7 +163,8 @@ class PhoenixFeed:
         self, name: str, since: float, until: float, cursor: str | None
     ) -> tuple[list[dict[str, Any]], str | None]:
         """A page of the spans of a project that began in [since, until), and the cursor of the next page. Raises SourceFault."""
-        parameters = [("limit", str(PAGE)), ("start_time", iso(since)), ("end_time", iso(until))]
+        parameters = [("sort", "id"), ("order", "asc"), ("limit", str(PAGE))]
+        parameters += [("start_time", iso(since)), ("end_time", iso(until))]
         return await self._get(name, [*parameters, ("cursor", cursor)] if cursor else parameters)
 
     async def _page(

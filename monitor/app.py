@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from collectors.catalogue import build_collector
-from collectors.collector import Collector, CollectorFailed
+from collectors.collector import Collector, CollectorFailed, History, ReadsHistory
 from monitor.backfill import Backfills
 from monitor.budgets import Budgets
 from monitor.clock import Clock, SystemClock
@@ -19,6 +19,7 @@ from monitor.configuration import Configuration, load_configuration
 from monitor.exporters.lease import ExportLease
 from monitor.exporters.otlp import EvaluationExporter
 from monitor.exporters.prometheus import Exposition, Sources, StoreCollector, new_registry
+from monitor.history import Rereading
 from monitor.intake.faults import JournalUnwritable
 from monitor.intake.index import Index
 from monitor.intake.journal import Journal
@@ -179,6 +180,7 @@ class App:
             clock,
             lambda: self.configuration.scheduled(),  # noqa: PLW0108 - a reload replaces the configuration
             lambda: self.judges.current,
+            Rereading(self._histories, self.index.unsettled),
         )
         self.reloader = Reloader(self._reread, self.apply, self.telemetry, clock, self.configuration)
         self.server = ApiServer(self._context())
@@ -204,6 +206,13 @@ class App:
             watched=self._watched,
             process=lambda: process_status(self.telemetry, self.configuration.settings.storage.journal.max_size),
         )
+
+    def _histories(self) -> dict[str, History]:
+        return {
+            one.name: one.history
+            for one in self.collectors
+            if isinstance(one, ReadsHistory) and one.history is not None
+        }
 
     def _replay(self) -> int:
         return replay(self.journal, self.index, self.telemetry, self.store.consumed_positions)

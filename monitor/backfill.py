@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import math
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -16,8 +17,10 @@ from typing import Any
 
 from monitor.clock import Clock, rfc3339
 from monitor.estimation.intervals import wilson_interval
+from monitor.history import Rereading
 from monitor.judging.judge import Judge
 from monitor.model.backfill import Backfill, BackfillStatus, Position
+from monitor.model.origin import waits_as
 from monitor.model.run import Candidate, RunPlan, RunRequest
 from monitor.sampling import SamplingRule, draw, sampling_rule
 from monitor.scheduling.runner import ScheduledMonitor
@@ -43,7 +46,7 @@ class BackfillRefused(ValueError):
 class BackfillAsked:
     """What a backfill is asked to do: score what ended in [since, until), or with `errors` only evaluations that failed.
 
-    At most about `limit` invocations are drawn; `max_tokens` and `max_usd` are its own budget.
+    At most about `limit` invocations are drawn; `max_tokens` and `max_usd` are its own budget. With a `collector` its source is read again first.
     """
 
     monitor: str
@@ -53,6 +56,7 @@ class BackfillAsked:
     limit: int | None = None
     max_tokens: int | None = None
     max_usd: float | None = None
+    collector: str | None = None
 
 
 class Backfills:
@@ -64,8 +68,11 @@ class Backfills:
         clock: Clock,
         monitors: Callable[[], Mapping[str, ScheduledMonitor]],
         judges: Callable[[], Mapping[str, Judge]],
+        rereading: Rereading | None = None,
     ) -> None:
         self._store, self._clock, self._monitors, self._judges = store, clock, monitors, judges
+        self._rereading = rereading or Rereading(dict, lambda _: 0)
+        self._kept = threading.Lock()
         self._task: asyncio.Task[None] | None = None
 
     # -- asking ------------------------------------------------------------------------------------------------------
@@ -91,30 +98,45 @@ class Backfills:
         given = {"until": self._clock.now(), **values}
         dry_run = given.pop("dry_run", False)
         asked = BackfillAsked(**given)
-        return self.preview(asked) if dry_run else shown(self.begin(asked))
+        if dry_run and asked.collector is None:
+            return self.preview(asked)
+        return shown(self.begin(asked, dry_run=dry_run))
 
-    def begin(self, asked: BackfillAsked) -> Backfill:
-        """Take a backfill up. Raises BackfillRefused."""
+    def begin(self, asked: BackfillAsked, *, dry_run: bool = False) -> Backfill:
+        """Take a backfill up; `dry_run`, for polled history only, ends when the source was searched. Raises BackfillRefused."""
         monitor = self._monitor(asked)
-        counted = self._count(asked, monitor)
-        known = self._load()
-        number = max((one.number for one in known), default=0) + 1
-        rule = _rule(monitor)
-        found = Backfill(
-            id=f"backfill-{number}",
-            number=number,
+        begun = Backfill(
+            id="",
+            number=0,
             monitor=asked.monitor,
             since=asked.since,
             until=asked.until,
             created_at=self._clock.now(),
-            rate=_limited(rule.rate, counted["matched"], asked.limit),
+            rate=_rule(monitor).rate,
             errors=asked.errors,
             max_tokens=asked.max_tokens,
             max_usd=asked.max_usd,
-            expected=counted["evaluations"],
+            collector=asked.collector,
+            dry_run=dry_run,
+            limit=asked.limit,
         )
-        self._save([*known, found][-REMEMBERED:])
-        return found
+        if asked.collector is None:
+            begun = self._counted(begun, monitor)
+        else:
+            begun = replace(begun, read_until=self._rereading.begins_at(asked.collector, asked.since))
+        with self._kept:
+            known = self._load()
+            number = max((one.number for one in known), default=0) + 1
+            begun = replace(begun, id=f"backfill-{number}", number=number)
+            self._save([*known, begun][-REMEMBERED:])
+        return begun
+
+    def _counted(self, one: Backfill, monitor: ScheduledMonitor) -> Backfill:
+        """With the rate that its limit asks for, fixed before anything is drawn, and what is to be expected."""
+        asked = BackfillAsked(one.monitor, one.since, one.until, one.errors, one.limit)
+        counted = self._count(asked, monitor)
+        rate = _limited(_rule(monitor).rate, counted["matched"], one.limit)
+        return replace(one, rate=rate, expected=counted["evaluations"])
 
     def all(self) -> list[dict[str, Any]]:
         """All that are remembered, newest first, for people."""
@@ -130,7 +152,17 @@ class Backfills:
             raise BackfillRefused(f"monitor {asked.monitor}: its rubrics wait for a judge: configure `judges`")
         if asked.until <= asked.since:
             raise BackfillRefused("`until` is not later than `since`")
+        if asked.collector is not None:
+            self._check_collector(asked)
         return monitor
+
+    def _check_collector(self, asked: BackfillAsked) -> None:
+        if asked.errors:
+            raise BackfillRefused("`errors` judges again what is stored: it goes without `collector`")
+        known = self._rereading.collectors
+        if asked.collector not in known:
+            there = f"those that can are {', '.join(known)}" if known else "none that is configured can"
+            raise BackfillRefused(f"collector {asked.collector!r} cannot be read again: {there}")
 
     def _count(self, asked: BackfillAsked, monitor: ScheduledMonitor) -> dict[str, Any]:
         span = (asked.since, asked.until)
@@ -187,6 +219,7 @@ class Backfills:
         said = ""
         while True:
             try:
+                await self.read_on()
                 await asyncio.to_thread(self.step)
                 said = ""
             except Exception as error:
@@ -195,19 +228,43 @@ class Backfills:
                 said = type(error).__name__
             await self._clock.sleep(STEP_SECONDS)
 
+    async def read_on(self) -> None:
+        """Read the source of the oldest running backfill for a while, if it reads one."""
+        until = self._clock.now() + STEP_SECONDS
+        while True:
+            one = await asyncio.to_thread(self._running)
+            if one is None:
+                return
+            changed = await self._rereading.advance(one, self._clock.now())
+            if changed == one:
+                return
+            await asyncio.to_thread(self._keep, changed)
+            if changed.read_until == one.read_until or self._clock.now() >= until:
+                return
+
     def step(self) -> bool:
         """Take the oldest running backfill one step further; whether there was one."""
-        known = self._load()
-        for place, one in enumerate(known):
-            if one.status is BackfillStatus.RUNNING:
-                changed = self._advanced(one)
-                if changed != one:
-                    known[place] = changed
-                    self._save(known)
-                return True
-        return False
+        one = self._running()
+        if one is None:
+            return False
+        changed = self._advanced(one)
+        if changed != one:
+            self._keep(changed)
+            if changed.status is not BackfillStatus.RUNNING and one.collector is not None:
+                self._store.release_waiting(waits_as(one.id))
+        return True
+
+    def _running(self) -> Backfill | None:
+        return next((one for one in self._load() if one.status is BackfillStatus.RUNNING), None)
+
+    def _keep(self, changed: Backfill) -> None:
+        """Save one; others may have begun meanwhile."""
+        with self._kept:
+            self._save([changed if one.id == changed.id else one for one in self._load()])
 
     def _advanced(self, one: Backfill) -> Backfill:
+        if one.collector is not None and one.estimate is None:
+            return self._prepared(one) if one.is_read else one
         if one.batch is not None:
             use = self._store.backfill_use(one.monitor, one.tick, one.batch)
             if use.pending:
@@ -222,11 +279,31 @@ class Backfills:
             )
         monitor = self._monitors().get(one.monitor)
         if monitor is None or not monitor.rubrics:
-            return replace(one, status=BackfillStatus.FAILED, message="the monitor is not configured any more")
+            return _without_monitor(one)
         waits = self._waits_for(monitor)
         if waits is not None:
             return replace(one, message=waits)
         return self._next(replace(one, message=""), monitor)
+
+    def _prepared(self, one: Backfill) -> Backfill:
+        """A backfill whose source has been read: what is to be expected of it."""
+        monitor = self._monitors().get(one.monitor)
+        if monitor is None or not monitor.rubrics:
+            return _without_monitor(one)
+        if one.dry_run:
+            return replace(self._estimated(one, monitor), status=BackfillStatus.DONE)
+        counted = self._counted(one, monitor)
+        return replace(counted, estimate={"matched": counted.expected})
+
+    def _estimated(self, one: Backfill, monitor: ScheduledMonitor) -> Backfill:
+        """What judging the traces that were found would come to, if all of them match."""
+        drawn = round(one.traces * _limited(one.rate, one.traces, one.limit))
+        evaluations = drawn * len(monitor.rubrics)
+        tokens, usd = self._cost(monitor, evaluations)
+        low, high = wilson_interval(_USUAL_RATE, float(drawn))
+        width = round(high - low, 4) if drawn else None
+        estimate = {"drawn": drawn, "evaluations": evaluations, "tokens": tokens, "usd": usd, "interval_width": width}
+        return replace(one, expected=evaluations, estimate={**estimate, "interval_at": _USUAL_RATE})
 
     def _next(self, one: Backfill, monitor: ScheduledMonitor) -> Backfill:
         request = self._request(one.monitor, monitor, one.tick)
@@ -270,8 +347,14 @@ def shown(one: Backfill) -> dict[str, Any]:
         "message": one.message or None, "rate": one.rate, "expected": one.expected, "looked_at": one.looked_at,
         "drawn": one.drawn, "evaluations": one.evaluations, "judged": one.judged, "failed": one.failed,
         "without_content": one.without_content, "tokens": one.tokens, "usd": round(one.usd, 6),
-        "max_tokens": one.max_tokens, "max_usd": one.max_usd,
+        "max_tokens": one.max_tokens, "max_usd": one.max_usd, "collector": one.collector, "dry_run": one.dry_run,
+        "read_until": None if one.read_until is None else rfc3339(one.read_until), "traces": one.traces,
+        "left_out": one.left_out, "cut": one.was_cut, "estimate": dict(one.estimate) if one.dry_run and one.estimate else None,
     }  # fmt: skip
+
+
+def _without_monitor(one: Backfill) -> Backfill:
+    return replace(one, status=BackfillStatus.FAILED, message="the monitor is not configured any more")
 
 
 def _rule(monitor: ScheduledMonitor) -> SamplingRule:

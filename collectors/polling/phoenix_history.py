@@ -15,7 +15,6 @@ _STRETCH_SECONDS = 3600.0
 _REMEMBERED = 100_000
 
 
-
 class PhoenixHistory:
     """See `collectors.collector.History`. `page` reads one page of a project's spans and says with which parameters the next one is read;
     `parcel` makes a request of a span, None where it cannot be read.

@@ -31,6 +31,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--limit", metavar="N", type=int, help="draw about so many invocations at most")
     parser.add_argument("--max-tokens", metavar="N", type=int, help="stop when so many tokens are used")
     parser.add_argument("--max-usd", metavar="USD", type=float, help="stop when so much is spent")
+    parser.add_argument(
+        "--collector", metavar="NAME", help="read this polling collector's source again first (tempo/prod, say)"
+    )
     parser.add_argument("--no-wait", action="store_true", help="begin it and return; the daemon goes on by itself")
     parser.add_argument("--json", action="store_true", help="the result as one JSON line")
     add_server_arguments(parser)
@@ -42,12 +45,13 @@ def command(arguments: argparse.Namespace) -> int:
     answer = server.request("POST", "/api/v1/backfills", **_parameters(arguments))
     if answer is None:
         raise CommandFailed(Exit.NOT_DONE, "the daemon has no backfills: it is an older version")
-    if arguments.dry_run:
+    if arguments.dry_run and arguments.collector is None:
         json_lines([answer]) if arguments.json else _print_preview(answer)
         return Exit.DONE
     if arguments.no_wait:
         json_lines([answer]) if arguments.json else say(
-            f"{answer['id']} has begun: about {answer['expected']} evaluations"
+            f"{answer['id']} has begun"
+            + (f": about {answer['expected']} evaluations" if arguments.collector is None else "")
         )
         return Exit.DONE
     return _follow(server, answer, as_json=arguments.json)
@@ -62,6 +66,7 @@ def _parameters(arguments: argparse.Namespace) -> dict[str, str | int | None]:
         "errors": "true" if arguments.errors else None,
         "limit": arguments.limit,
         "max_tokens": arguments.max_tokens,
+        "collector": arguments.collector,
         "max_usd": None if arguments.max_usd is None else str(arguments.max_usd),
     }
 
@@ -81,6 +86,8 @@ def _follow(server: Server, begun: dict[str, Any], *, as_json: bool) -> int:
         time.sleep(ASK_SECONDS)
     if as_json:
         json_lines([found])
+    elif found["dry_run"] and found["estimate"]:
+        _print_estimate(found)
     else:
         say(
             f"{found['id']}: {found['status']}: {found['judged']} judged, {found['failed']} failed, {found['tokens']} tokens"
@@ -89,6 +96,9 @@ def _follow(server: Server, begun: dict[str, Any], *, as_json: bool) -> int:
 
 
 def _progress(found: dict[str, Any]) -> str:
+    if found["collector"] and not found["expected"]:
+        line = f"{found['id']}: {found['collector']} read up to {found['read_until']}: {found['traces']} traces"
+        return f"{line}; {found['message']}" if found["message"] else line
     line = f"{found['id']}: {found['judged'] + found['failed']} of about {max(found['expected'], found['evaluations'])} evaluations"
     return f"{line}; {found['message']}" if found["message"] else line
 
@@ -97,6 +107,18 @@ def _print_preview(answer: dict[str, Any]) -> None:
     say(f"{answer['looked_at']} invocations ended then, {answer['matched']} match and were not considered yet")
     if answer["without_content"]:
         say(f"{answer['without_content']} of them cannot be judged any more: their content was erased")
+    _print_cost(answer)
+
+
+def _print_estimate(found: dict[str, Any]) -> None:
+    """A search tells how many traces there are; which of them match, only their spans would."""
+    say(f"{found['traces']} traces began then in {found['collector']}; if all of them match:")
+    if found["cut"]:
+        say("the source had more at once than it gives: there are more traces than these")
+    _print_cost(found["estimate"])
+
+
+def _print_cost(answer: dict[str, Any]) -> None:
     tokens = "tokens not known yet" if answer["tokens"] is None else f"about {answer['tokens']:,} tokens"
     usd = "cost not known" if answer["usd"] is None else f"about {answer['usd']:,.2f} USD"
     say(f"{answer['drawn']} would be drawn, {answer['evaluations']} evaluations: {tokens}, {usd}")

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 from monitor.intake.compaction import rewrite_survivors
 from monitor.intake.frames import SEGMENT_HEADER
 from monitor.intake.index import Index
 from monitor.intake.journal import Journal
+from monitor.model.origin import collector_of
 from monitor.telemetry import Telemetry
 
 EVERY_SECONDS = 1.0
@@ -67,8 +70,12 @@ class Housekeeping:
             return
 
     def _show(self, now: float) -> None:
-        counts = self._index.open_traces
-        lasts = self._index.last_data_of_oldest()
+        counts: Counter[str] = Counter()
+        for origin, count in self._index.open_traces.items():
+            counts[collector_of(origin)] += count
+        lasts: dict[str, float] = {}
+        for origin, at in self._index.last_data_of_oldest().items():
+            lasts[collector_of(origin)] = min(at, lasts.get(collector_of(origin), at))
         self._collectors |= counts.keys()
         for collector in self._collectors:
             self._telemetry.open_traces.labels(collector).set(counts[collector])

@@ -16,6 +16,7 @@ from collectors.sink import Signal
 from monitor.intake.opentrace import OpenTrace, Place, record
 from monitor.intake.settling import SettlingRules, due
 from monitor.model.invocation import SettledBy
+from monitor.model.origin import waiting_for
 from monitor.model.run import JournalPosition
 
 MAX_OPEN_ITEMS = 2_000_000
@@ -75,6 +76,7 @@ class Index:
         self._queue: list[tuple[float, bytes]] = []
         self._live: Counter[int] = Counter()
         self._open: Counter[str] = Counter()
+        self._settling: Counter[str] = Counter()
         self._items = 0
 
     def configure(self, rules: SettlingRules, now: float) -> None:
@@ -101,6 +103,10 @@ class Index:
         if trace is None:
             trace = self._traces[trace_id] = OpenTrace(arrival.collector, arrival.received_at, arrival.kept_below)
             self._open[trace.collector] += 1
+        elif trace.collector != arrival.collector and waiting_for(arrival.collector) is None:
+            self._open[trace.collector] -= 1  # what is delivered is live, whoever read it again before
+            self._open[arrival.collector] += 1
+            trace.collector = arrival.collector
         segment, offset = arrival.position.segment, arrival.position.offset
         records = [record(item, arrival.signal, Place(segment, offset, ordinal)) for ordinal, item in items]
         trace.add(records, arrival.received_at, arrival.kept_below, any(item.end_marker for _, item in items))
@@ -162,6 +168,7 @@ class Index:
         if settles.at <= now:
             del self._traces[trace_id]
             self._open[trace.collector] -= 1
+            self._settling[trace.collector] += 1
             taken.append(Taken(trace_id, trace, settles.by))
             return
         quiet_at = max(state.last_received, listening_since) + self.rules.settle_after
@@ -189,6 +196,7 @@ class Index:
         with self._mutex:
             for one in taken:
                 self._live.subtract(one.trace.segments)
+                self._settling[one.trace.collector] -= 1
                 self._items -= one.trace.item_count
             self._live = +self._live
 
@@ -196,6 +204,7 @@ class Index:
         """The settlement could not be stored: the traces are open again, joined with what came meanwhile."""
         with self._mutex:
             for one in taken:
+                self._settling[one.trace.collector] -= 1
                 meanwhile = self._traces.pop(one.trace_id, None)
                 if meanwhile is not None:
                     self._open[meanwhile.collector] -= 1
@@ -238,6 +247,11 @@ class Index:
         """Open traces by collector."""
         with self._mutex:
             return Counter(self._open)
+
+    def unsettled(self, collector: str) -> int:
+        """Traces of a collector that are open or being settled."""
+        with self._mutex:
+            return self._open[collector] + self._settling[collector]
 
     @property
     def open_items(self) -> int:

@@ -18,6 +18,7 @@ from monitor.intake.material import Material, decoded
 from monitor.intake.options import SettlementOptions
 from monitor.intake.settling import SpanHead, is_complete
 from monitor.model.invocation import Assembled, SettledBy
+from monitor.model.origin import collector_of, waiting_for
 from monitor.model.run import StoredTrace, TraceSettlement
 from monitor.settings.tree import LateSpans
 
@@ -79,7 +80,7 @@ def unassembled(
 
 def _settle_first(taken: Taken, material: Material, options: SettlementOptions, now: float) -> Settled:
     distinct = _distinct(None, material)
-    found = _assemble(distinct, taken.settled_by, taken.trace.collector, options, 0)
+    found = _assemble(distinct, taken.settled_by, collector_of(taken.trace.collector), options, 0)
     count = len(distinct.spans)
     settlement = replace(
         _plain(taken, material, options, now),
@@ -112,7 +113,9 @@ def _revised(
 ) -> TraceSettlement:
     """The trace with its late data assembled anew. It keeps the time of its first settling unless there is an invocation that is new."""
     settled_by = _settled_by(taken, stored, distinct.spans)
-    collector = stored.invocations[0].invocation.collector if stored.invocations else taken.trace.collector
+    collector = (
+        stored.invocations[0].invocation.collector if stored.invocations else collector_of(taken.trace.collector)
+    )
     late = stored.late_spans + distinct.late
     revision = revisions.revise(stored.invocations, _assemble(distinct, settled_by, collector, options, late))
     known = {old.invocation.id for old in stored.invocations}
@@ -126,7 +129,7 @@ def _revised(
         span_count=len(distinct.spans),
         late_spans=late,
         changes=revision.changes,
-        monitors=options.monitors,
+        monitors=_waiting(taken, options),
         merged=revision.merged,
         kept_below=taken.trace.kept_below,
     )
@@ -149,7 +152,9 @@ def _without_spans(
     known = {old.invocation.id for old in stored.invocations}
     apart = [
         one
-        for one in _assemble(distinct, taken.settled_by, taken.trace.collector, options, unchanged.late_spans)
+        for one in _assemble(
+            distinct, taken.settled_by, collector_of(taken.trace.collector), options, unchanged.late_spans
+        )
         if one.invocation.id not in known and not members & {one.invocation.span_id, *one.span_ids}
     ]
     if not apart:
@@ -193,16 +198,22 @@ def _unchanged(
 def _plain(taken: Taken, material: Material, options: SettlementOptions, settled_at: float) -> TraceSettlement:
     return TraceSettlement(
         trace_id=taken.trace_id.hex(),
-        collector=taken.trace.collector,
+        collector=collector_of(taken.trace.collector),
         settled_by=taken.settled_by.value,
         settled_at=settled_at,
         consumed=material.consumed,
         span_count=0,
         late_spans=0,
         changes=(),
-        monitors=options.monitors,
+        monitors=_waiting(taken, options),
         kept_below=taken.trace.kept_below,
     )
+
+
+def _waiting(taken: Taken, options: SettlementOptions) -> tuple[str, ...]:
+    """Who is to consider new invocations: the monitors, but for what was read again the backfill that asked for it, and only that."""
+    backfill = waiting_for(taken.trace.collector)
+    return options.monitors if backfill is None else (backfill,)
 
 
 def _assemble(

@@ -17,6 +17,7 @@ from monitor.intake.faults import JournalUnwritable
 from monitor.intake.index import Arrival, Index
 from monitor.intake.journal import Journal
 from monitor.intake.keeping import KeptBelow
+from monitor.model.origin import collector_of
 from monitor.model.run import JournalPosition
 from monitor.sampling import sampling_number
 from monitor.telemetry import DropReason, Telemetry
@@ -92,13 +93,13 @@ class Intake:
         try:
             self._enter(len(body))
         except Overloaded:
-            self._telemetry.rejected(collector, RejectReason.OVERLOADED)
+            self._telemetry.rejected(collector_of(collector), RejectReason.OVERLOADED)
             raise
         try:
             return self._accept(body, signal, encoding, collector)
         except MalformedRequest:
             self._leave(len(body))
-            self._telemetry.rejected(collector, RejectReason.MALFORMED)
+            self._telemetry.rejected(collector_of(collector), RejectReason.MALFORMED)
             raise
         except BaseException:
             self._leave(len(body))
@@ -134,7 +135,7 @@ class Intake:
             self._leave(length)
             fault = written.exception() if written is not None else None
             if fault is not None:
-                self._telemetry.rejected(collector, RejectReason.OVERLOADED, len(found.request.items))
+                self._telemetry.rejected(collector_of(collector), RejectReason.OVERLOADED, len(found.request.items))
                 answer.set_exception(Overloaded(_unwritable(fault), 3.0))
                 return
             self._count(found, collector, repaired)
@@ -160,7 +161,7 @@ class Intake:
         try:
             return self._journal.append(frame, signal, collector, received_at, kept_below=kept_below, noted=noted)
         except Overloaded:
-            self._telemetry.rejected(collector, RejectReason.OVERLOADED, len(found.request.items))
+            self._telemetry.rejected(collector_of(collector), RejectReason.OVERLOADED, len(found.request.items))
             raise
 
     def _sort(self, request: Request, now: float) -> _Sorted:
@@ -192,11 +193,11 @@ class Intake:
     def _count(self, found: _Sorted, collector: str, repaired: int) -> None:
         count = len(found.request.items)
         if found.request.signal is Signal.TRACES:
-            self._telemetry.spans_received.labels(collector).inc(count)
+            self._telemetry.spans_received.labels(collector_of(collector)).inc(count)
         else:
             self._telemetry.log_records_received.inc(count)
         for reason, rejected in found.rejected.items():
-            self._telemetry.rejected(collector, reason, rejected)
+            self._telemetry.rejected(collector_of(collector), reason, rejected)
         for cause, dropped in found.dropped.items():
             self._telemetry.spans_dropped.labels(cause).inc(dropped)
         if repaired:

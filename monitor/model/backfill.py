@@ -57,7 +57,11 @@ class BackfillUse:
 
 @dataclass(frozen=True, slots=True)
 class Backfill:
-    """A backfill as it is kept. Times are seconds since 1970-01-01Z; `rate` is the probability with which fresh invocations are drawn."""
+    """A backfill as it is kept. Times are seconds since 1970-01-01Z; `rate` is the probability with which fresh invocations are drawn.
+
+    With a `collector` its source is read first, up to `read_until` so far: `traces` were found, `spans` handed over, `left_out` traces could not be
+    taken; `is_read` once all of that has settled. With `dry_run` the source is only searched, and nothing is drawn.
+    """
 
     id: str
     number: int
@@ -83,6 +87,16 @@ class Backfill:
     usd: float = 0.0
     ended: bool = False
     batch: tuple[int, int] | None = field(default=None)
+    collector: str | None = None
+    dry_run: bool = False
+    limit: int | None = None
+    read_until: float | None = None
+    is_read: bool = False
+    traces: int = 0
+    spans: int = 0
+    left_out: int = 0
+    was_cut: bool = False
+    estimate: Mapping[str, Any] | None = None
 
     @property
     def tick(self) -> float:

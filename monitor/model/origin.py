@@ -34,3 +34,8 @@ def is_backfill(monitor: str) -> bool:
 def waits_as(backfill: str) -> str:
     """As whom the invocations that a backfill fetched wait for it."""
     return _MARK + backfill
+
+
+def shown_waiting(monitor: str) -> str:
+    """A monitor, or a backfill, that something waits for, for people."""
+    return monitor.removeprefix(_MARK)

@@ -45,6 +45,7 @@ _BACKFILL = (
     amount("limit", "draw about so many invocations at most"),
     amount("max_tokens", "stop when so many tokens are used"),
     amount("max_usd", "stop when so much is spent", float),
+    word("collector", "a polling collector whose source is read again first"),
 )
 
 ENDPOINTS = (

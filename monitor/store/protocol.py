@@ -123,6 +123,12 @@ class Store(Protocol):
         """
         ...
 
+    def release_waiting(self, monitor: str) -> int:
+        """Drop what waits for one monitor, or for one backfill (`monitor.model.origin.waits_as`), which `retire_monitors` leaves alone. Returns how
+        many considerations were dropped.
+        """
+        ...
+
     # -- backfills -----------------------------------------------------------------------------------------------------
     def backfill_look(
         self,

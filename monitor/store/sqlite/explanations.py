@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from monitor.clock import rfc3339
+from monitor.model.origin import shown_waiting
 from monitor.store.sqlite.listings import evaluation_items
 from monitor.store.sqlite.waiting import waiting_monitors
 
@@ -55,7 +56,7 @@ def _waiting(connection: sqlite3.Connection, row: int, settled_at: float) -> lis
     query = "SELECT 1 FROM waiting WHERE monitor = ? AND settled_at = ? AND invocation = ?"
     nothing: dict[str, Any] = dict.fromkeys(("reason", "u", "inclusion_probability", "stratum", "tick"))
     return [
-        {"monitor": monitor, "decision": "waiting", **nothing, "detail": "", "evaluations": []}
+        {"monitor": shown_waiting(monitor), "decision": "waiting", **nothing, "detail": "", "evaluations": []}
         for monitor in waiting_monitors(connection)
         if connection.execute(query, (monitor, settled_at, row)).fetchone() is not None
     ]

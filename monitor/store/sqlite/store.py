@@ -134,6 +134,10 @@ class SqliteStore:
         """Drop what waits for monitors that are not among the active ones."""
         return self._writer.call(lambda c: waiting.retire(c, active))
 
+    def release_waiting(self, monitor: str) -> int:
+        """Drop what waits for one monitor or backfill."""
+        return self._writer.call(lambda c: waiting.release(c, monitor))
+
     # -- backfills
     def backfill_look(
         self, request: RunRequest, span: tuple[float, float], after: Position | None, limit: int,

@@ -5,6 +5,8 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection, Iterable
 
+from monitor.model.origin import is_backfill
+
 _TAKE = "DELETE FROM waiting WHERE monitor = ? AND settled_at = ? AND invocation = ?"
 
 
@@ -46,12 +48,15 @@ def oldest_waiting(connection: sqlite3.Connection, monitor: str) -> float | None
 
 def retire(connection: sqlite3.Connection, active: Collection[str]) -> int:
     """Drop what waits for monitors that are not active; those invocations have one monitor less to wait for."""
-    dropped = 0
-    for monitor in set(waiting_monitors(connection)) - set(active):
-        connection.execute(
-            """UPDATE invocations SET unconsidered = unconsidered - 1
-               WHERE n IN (SELECT invocation FROM waiting WHERE monitor = ?)""",
-            (monitor,),
-        )
-        dropped += connection.execute("DELETE FROM waiting WHERE monitor = ?", (monitor,)).rowcount
-    return dropped
+    gone = {monitor for monitor in waiting_monitors(connection) if not is_backfill(monitor)} - set(active)
+    return sum(release(connection, monitor) for monitor in gone)
+
+
+def release(connection: sqlite3.Connection, monitor: str) -> int:
+    """Drop what waits for one monitor or backfill."""
+    connection.execute(
+        """UPDATE invocations SET unconsidered = unconsidered - 1
+           WHERE n IN (SELECT invocation FROM waiting WHERE monitor = ?)""",
+        (monitor,),
+    )
+    return connection.execute("DELETE FROM waiting WHERE monitor = ?", (monitor,)).rowcount
