@@ -10,6 +10,7 @@ import pytest
 
 from collectors.catalogue import parse_config
 from collectors.polling.building import Surroundings
+from collectors.polling.faults import SourceFault
 from collectors.polling.poller import Poller
 from monitor.clock import ManualClock
 from tests.support.polled import CountingMeter, DyingCursors, Killed, SpanSinkByTrace
@@ -222,3 +223,48 @@ class PollerContract:
         assert bench.poller.lag_seconds < 200
         assert bench.poller.endpoints
         assert bench.sink.collectors == {f"{self.kind}/test"}
+
+    # -- history ---------------------------------------------------------------------------------------------------------
+    async def read_history(self, bench: Bench, since: float, until: float, deliver_as: str | None) -> int:
+        """Read a time of the past to its end, going on after every fault as a backfill does; how many traces it said there were."""
+        history = bench.poller.history
+        assert history is not None
+        traces = 0
+        while since < until:
+            try:
+                stretch = await moving(bench.clock, history.read(since, until, deliver_as))
+            except SourceFault:
+                continue
+            traces += stretch.traces
+            since = stretch.until
+        return traces
+
+    async def test_history_is_read_whole_beside_polling(self) -> None:
+        """A day later all traces of the time are found again, whatever fails between, under the name asked for; polling's cursor stays."""
+        bench = (
+            await self.bench(600, spread=6000.0, max_results=50)
+            if self.window
+            else await self.bench(600, spread=6000.0)
+        )
+        bench.clock.advance(86_400)
+        calls = iter(range(1, 1_000_000))
+        bench.server.fault_for = lambda path, given: Reply(b"", 500) if next(calls) % 11 == 0 else None
+        since, until = bench.world.begin - 60, bench.world.end
+        saved = bench.cursors.saves
+        await self.read_history(bench, since, until, "again")
+        bench.check_all(every=20)
+        assert bench.sink.collectors == {"again"}
+        assert bench.cursors.saves == saved
+        assert max(bench.sink.arrivals.values()) <= 4
+
+    async def test_history_is_counted_without_being_fetched(self) -> None:
+        """With no name to deliver under, traces are counted and nothing reaches the sink; a part of the time holds a part of them."""
+        bench = await self.bench(200, spread=6000.0)
+        bench.clock.advance(86_400)
+        assert await self.read_history(bench, bench.world.begin - 60, bench.world.end, None) == 200
+        half = bench.world.begin + 3000
+        began = {
+            trace.trace_id for trace in bench.world.traces.values() if any(span.start < half for span in trace.spans)
+        }
+        assert await self.read_history(bench, bench.world.begin - 60, half, None) == pytest.approx(len(began), abs=2)
+        assert not bench.sink.spans

@@ -172,3 +172,38 @@ def test_history_is_backfilled_by_the_command(daemon: Daemon, tmp_path: Path) ->
     assert (again.returncode, "done: 0 judged" in again.stdout) == (0, True), again.stderr + again.stdout
     wrong = rubricd(daemon, "backfill", "--monitor", "lat", "--since", "1h")
     assert (wrong.returncode, "no monitor is called 'lat'" in wrong.stderr) == (2, True)
+
+
+def test_polled_history_is_backfilled_by_the_command(daemon: Daemon) -> None:
+    """Traces that were in the source before we polled it: counted, fetched and scored with `kill -9` while they are read; live runs leave them alone."""
+    world = TraceWorld(ManualClock(round(SystemClock().now()) - 7200.0), COUNT, 3000.0, 0.0)
+    world.clock = SystemClock()
+    live = {"rubrics": ["answered"], "sample": {"rate": 1.0}, "schedule": {"every": "1s"}}
+    with tempo(world) as (server, url):
+        source = {"endpoint": url, "interval": "1s", "requests_per_second": 60, "lookback": "1s"}
+        daemon.write({**configuration(**{"tempo/old": source}), "rubrics": [RUBRIC], "monitors": {"live": live}})
+        daemon.start()
+        asked = ("backfill", "--monitor", "live", "--since", "3h", "--until", "1h", "--collector", "tempo/old")
+        preview = rubricd(daemon, *asked, "--dry-run", "--json")
+        assert preview.returncode == 0, preview.stderr
+        told = json.loads(preview.stdout)
+        assert (told["traces"], told["estimate"]["evaluations"], told["judged"]) == (COUNT, COUNT, 0)
+        assert not daemon.items("/api/v1/invocations?since=4h")
+        begun = json.loads(rubricd(daemon, *asked, "--no-wait", "--json").stdout)
+        before = server.requests["/api/v2/traces"]
+        wait_for(lambda: server.requests["/api/v2/traces"] > before + COUNT // 3, "traces to be fetched")
+        daemon.kill()
+        daemon.start()
+
+        def standing() -> Any:
+            return next(one for one in daemon.get("/api/v1/backfills")["items"] if one["id"] == begun["id"])
+
+        wait_for(lambda: standing()["status"] == "done", "the backfill to go on", 60)
+        assert (standing()["judged"], standing()["left_out"]) == (COUNT, 0)
+        verdicts = daemon.items("/api/v1/verdicts?since=4h")
+        assert len(verdicts) == len({one["invocation_id"] for one in verdicts}) == COUNT
+        considered = sum(one["considered"] for one in daemon.items("/api/v1/runs"))
+        assert considered == 0
+        wrong = rubricd(daemon, "backfill", "--monitor", "live", "--since", "3h", "--collector", "tempo/new")
+        assert (wrong.returncode, "those that can are tempo/old" in wrong.stderr) == (2, True)
+        assert daemon.stop() == 0

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from collectors.sink import Encoding, Signal
+from monitor.model.origin import of_backfill, waits_as
 from monitor.model.run import Query, StoredTrace
 from monitor.model.tallies import TallyName
 from monitor.store.sqlite import SqliteStore
@@ -141,3 +143,28 @@ def test_a_verdict_that_comes_while_late_data_settles_is_replaced(
     assert desk.wait(30.0).revised == 1
     [again] = store.claim_evaluations(10, desk.clock.now(), 600.0)
     assert (again.id, again.revision) == (evaluation.id, 2)
+
+
+def test_what_was_read_again_waits_for_its_backfill_alone(desk: Desk, store: SqliteStore) -> None:
+    """Spans of a backfill wait for no monitor, also after a restart; they keep their collector; what is delivered live besides is live."""
+    origin = of_backfill("tempo/prod", "backfill-3")
+    past, both = traces(*run("past", 1)), traces(*run("both", 1))
+    for body in (past, both):
+        desk.intake.accept(body, Signal.TRACES, Encoding.PROTOBUF, origin).result(timeout=10)
+    assert desk.index.unsettled(origin) == 2
+    desk.restart()
+    assert desk.index.unsettled(origin) == 2
+    desk.send(both)
+    assert desk.index.unsettled(origin) == 1
+    assert desk.wait(30.0).invocations == 2
+    assert desk.index.unsettled(origin) == 0
+    assert store.oldest_waiting("quality") is not None
+    run_ = store.execute_run(request("quality", settled_before=desk.clock.now() + 1), take_all)
+    assert run_.considered == 1
+    [invocation] = store.list_invocations(Query(trace_id=trace_id("past").hex(), limit=10)).items
+    assert invocation["collector"] == "tempo/prod"
+    assert [one["monitor"] for one in store.decisions(trace_id("past").hex())] == ["backfill-3"]
+    assert store.drop_unwanted_content() == 0
+    store.retire_monitors(["quality"])
+    assert store.release_waiting(waits_as("backfill-3")) == 1
+    assert store.drop_unwanted_content() == 1

@@ -178,11 +178,12 @@ class FakePhoenix(FakeServer):
         now, limit = self.world.clock.now(), int(given["limit"])
         first = int(base64.b64decode(given["cursor"]).decode().rpartition(":")[2]) if "cursor" in given else 0
         since = _seconds(given["start_time"]) if "start_time" in given else 0.0
+        until = _seconds(given["end_time"]) if "end_time" in given else 1e12
         found = []
         for row, span in self.rows[max(0, first - 1) :]:
             if span.visible_at > now or len(found) > limit:
                 break
-            if row not in self.hidden and span.start >= since:
+            if row not in self.hidden and since <= span.start < until:
                 found.append((row, span))
         following = _global_id(found[limit][0]) if len(found) > limit else None
         rows = {id(span): row for row, span in found}

@@ -255,3 +255,31 @@ async def test_a_collector_polls_by_itself_until_it_is_stopped(tmp_path: Path) -
     await files.poller.stop()
     await files.poller.stop()
     files.check_all()
+
+
+async def test_the_past_is_read_from_all_files_again(tmp_path: Path) -> None:
+    """Rotated and compressed files included, from their beginnings, only the requests of the time asked for, and polling goes on where it was."""
+    files = await Files(tmp_path, 60, start_at="end").open()
+    spans = sorted(files.left, key=lambda span: span.start)
+    older, newer = spans[:60], spans[60:]
+    (tmp_path / "a.json.gz").write_bytes(
+        gzip.compress(b"".join(json.dumps(document([s])).encode() + b"\n" for s in older))
+    )
+    (tmp_path / "b.json").write_text("".join(json.dumps(document([s])) + "\n" for s in newer), encoding="utf-8")
+    await files.poller.turn()
+    assert not files.sink.spans
+    history = files.poller.history
+    assert history is not None
+    since, until = (older[29].start + older[30].start) / 2, (newer[29].start + newer[30].start) / 2
+    wanted = {span.document["spanId"] for span in spans if since <= span.start < until}
+    for deliver_as in (None, "again"):
+        at, traces = since, 0
+        while at < until:
+            stretch = await history.read(at, until, deliver_as)
+            at, traces = stretch.until, traces + stretch.traces
+        assert traces == len({span.trace_id for span in spans if since <= span.start < until})
+    assert {one for ids in files.sink.ids.values() for one in ids} == wanted
+    assert files.sink.collectors == {"again"}
+    files.sink.spans.clear()
+    await files.poller.turn()
+    assert not files.sink.spans
