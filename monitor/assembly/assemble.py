@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
@@ -12,7 +12,7 @@ from collectors.span import LogRecord, Span
 from monitor.assembly.completeness import missing_fields
 from monitor.assembly.conventions.table import worth_asking
 from monitor.assembly.deduplicate import unique_logs, unique_spans
-from monitor.assembly.facts import Facts, Field, Found, SpanClass, merge
+from monitor.assembly.facts import CANDIDATES, Facts, Field, Found, SpanClass, merge
 from monitor.assembly.fields import (
     Notes,
     conversation_id,
@@ -26,8 +26,9 @@ from monitor.assembly.fields import (
     tool_definitions,
     what_was_given,
 )
-from monitor.assembly.joining import Ties, joined, ties_of
+from monitor.assembly.joining import joined, piece_of
 from monitor.assembly.neighbourhood import Surroundings, survey
+from monitor.assembly.pieces import Piece, key_of
 from monitor.assembly.record import Record
 from monitor.assembly.repair import adopt_orphans, follow_links, retold
 from monitor.assembly.sampling_state import upstream_probability
@@ -52,23 +53,95 @@ class AssemblyContext:
     late_spans: int = 0
 
 
-def assemble(spans: Sequence[Span], logs: Sequence[LogRecord], context: AssemblyContext) -> list[Assembled]:
-    """The invocations in the spans and log records of one trace, or of traces that hang together (`joining.ties`), by start, then id.
+@dataclass(frozen=True, slots=True)
+class SetUp:
+    """A span that sets an agent up, often in a trace of its own: `key` is that of the agent and its service, `start` in nanoseconds."""
 
-    Order and repetition of the input do not matter. Whatever attributes hold, this does not raise.
+    key: int
+    start: int
+    trace_id: str
+    span_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ties:
+    """By what a trace hangs together with others.
+
+    `pieces` are model calls that nothing encloses, which may be one turn with those of other traces. `agents` are the keys of agents
+    whose set-up, wherever it lies, would tell more of them.
     """
+
+    pieces: tuple[Piece, ...] = ()
+    setups: tuple[SetUp, ...] = ()
+    agents: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What was read from the spans and log records of a trace, or of traces that make one turn. `invocations` by start, then id."""
+
+    invocations: tuple[Assembled, ...]
+    ties: Ties
+
+
+def assemble(
+    spans: Sequence[Span], logs: Sequence[LogRecord], context: AssemblyContext, beside: Sequence[Span] = ()
+) -> list[Assembled]:
+    """The invocations in the spans and log records of one trace, or of traces that make one turn, by start, then id.
+
+    `beside` are spans of other traces that set agents up. Order and repetition of the input do not matter. Whatever attributes hold,
+    this does not raise.
+    """
+    return list(reading(spans, logs, context, beside).invocations)
+
+
+def reading(
+    spans: Sequence[Span], logs: Sequence[LogRecord], context: AssemblyContext, beside: Sequence[Span] = ()
+) -> Reading:
+    """The invocations, as `assemble`, and by what they hang together with other traces."""
     tree, around, segments = _segmented(spans, logs)
-    rest = _Beside(_setups(tree), _companions(tree, around))
+    own = _setups(tree.nodes)
+    others = build(beside, (), read).nodes if beside else ()
+    rest = _Beside(_setups((*tree.nodes, *others)) if others else own, _companions(tree, around))
     made = [_invocation(one, around, rest, context) for one in joined(segments, around)]
-    return sorted(made, key=lambda one: (one.invocation.started_at, one.invocation.id))
+    agents = (_agent_key(one.invocation.service, one.invocation.agent_name) for one in made if _lacks_setup(one))
+    return Reading(
+        tuple(sorted(made, key=lambda one: (one.invocation.started_at, one.invocation.id))),
+        Ties(_pieces(segments, around), _told(own), frozenset(agents)),
+    )
 
 
 def ties(spans: Sequence[Span], logs: Sequence[LogRecord]) -> Ties:
-    """Keys that tell with which other traces a trace is to be assembled: where one needs what another leaves.
+    """By what a trace hangs together with others, without its invocations; `agents` are all that are named."""
+    tree, around, segments = _segmented(spans, logs)
+    named = (node for node in tree.nodes if node.span_class in CANDIDATES and Field.AGENT_NAME in node.facts)
+    agents = frozenset(_agent_key(_service(node), str(node.facts[Field.AGENT_NAME].value)) for node in named)
+    return Ties(_pieces(segments, around), _told(_setups(tree.nodes)), agents)
 
-    For model calls that have a trace each (no agent, no request around them), and for agents whose set-up has a trace of its own.
-    """
-    return ties_of(*_segmented(spans, logs))
+
+def _pieces(segments: Sequence[Segment], around: Surroundings) -> tuple[Piece, ...]:
+    return tuple(piece for one in segments if (piece := piece_of(one, around)) is not None)
+
+
+def _told(setups: Mapping[tuple[str | None, str], Sequence[Node]]) -> tuple[SetUp, ...]:
+    return tuple(
+        SetUp(_agent_key(*of), node.start, node.trace_id, node.span_id)
+        for of, nodes in setups.items()
+        for node in nodes
+    )
+
+
+def _agent_key(service: str | None, name: str | None) -> int:
+    return key_of(f"agent {service} {name}")
+
+
+def _lacks_setup(one: Assembled) -> bool:
+    """Whether a set-up could tell what the run itself does not: who it is, but not how it was instructed or what tools it was given."""
+    invocation = one.invocation
+    known = invocation.system_instructions is not None and invocation.tool_definitions
+    return invocation.agent_name is not None and not (
+        known and "tool_definitions" not in invocation.completeness.capture
+    )
 
 
 def _segmented(spans: Sequence[Span], logs: Sequence[LogRecord]) -> tuple[Tree, Surroundings, list[Segment]]:
@@ -102,10 +175,10 @@ class _Beside:
     companions: Mapping[str, Sequence[Node]]
 
 
-def _setups(tree: Tree) -> dict[tuple[str | None, str], list[Node]]:
+def _setups(nodes: Iterable[Node]) -> dict[tuple[str | None, str], list[Node]]:
     """Spans that set an agent up, by its service and name, in order of time."""
     found: dict[tuple[str | None, str], list[Node]] = {}
-    for node in tree.nodes:
+    for node in nodes:
         if node.span_class is SpanClass.SETUP and Field.AGENT_NAME in node.facts:
             found.setdefault((_service(node), str(node.facts[Field.AGENT_NAME].value)), []).append(node)
     return {key: sorted(nodes, key=lambda node: node.key) for key, nodes in found.items()}

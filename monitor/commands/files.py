@@ -35,8 +35,8 @@ def assembled_invocations(files: Sequence[Path], keep_attributes: Sequence[str] 
 
     context = AssemblyContext(SettledBy.IDLE, collector="file", keep_attributes=tuple(keep_attributes))
     found: list[Assembled] = []
-    for spans, logs in recorded_traces(read_requests(files)):
-        found.extend(assemble(spans, logs, context))
+    for one in recorded_traces(read_requests(files)):
+        found.extend(assemble(one.spans, one.logs, context, one.beside))
     return sorted(found, key=lambda item: (item.invocation.started_at, item.invocation.id))
 
 

@@ -1,23 +1,34 @@
-"""Recorded export requests grouped to traces: what the daemon's intake would leave out is left out here.
+"""Recorded export requests grouped to what is assembled together; what the daemon's intake would leave out is left out here.
 
-Unlike the daemon, which settles trace by trace, this sees the whole input, and puts together traces that make one turn (DECISIONS 20).
+Traces that make one turn go together, by the same rules as in the daemon, which gets them one by one (see turns.py).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 
 from collectors.otlp.request import decode, split
 from collectors.sink import Signal
 from collectors.span import LogRecord, Span
-from monitor.assembly import ties
+from monitor.assembly import SetUp, Ties, ties
+from monitor.assembly.deduplicate import unique_spans
+from monitor.assembly.joining import turns_of
+from monitor.intake.groups import together
 
-Traces = tuple[list[Span], list[LogRecord]]
+
+@dataclass(slots=True)
+class Recorded:
+    """Spans and log records that are assembled together, and spans of other traces that set their agents up."""
+
+    spans: list[Span] = field(default_factory=list)
+    logs: list[LogRecord] = field(default_factory=list)
+    beside: list[Span] = field(default_factory=list)
 
 
-def recorded_traces(requests: Iterable[tuple[bytes, Signal]]) -> Iterator[Traces]:
-    """The spans and log records of each trace, in order of first appearance; those of traces that are to be assembled together as one."""
-    traces: dict[str, Traces] = {}
+def recorded_traces(requests: Iterable[tuple[bytes, Signal]]) -> Iterator[Recorded]:
+    """What each trace, or all traces of one turn, hold, in order of first appearance."""
+    traces: dict[str, Recorded] = {}
     for body, signal in requests:
         kept = [
             ordinal
@@ -26,34 +37,37 @@ def recorded_traces(requests: Iterable[tuple[bytes, Signal]]) -> Iterator[Traces
         ]
         decoded = decode(body, signal, kept)
         for span in decoded.spans:
-            traces.setdefault(span.trace_id, ([], []))[0].append(span)
+            traces.setdefault(span.trace_id, Recorded()).spans.append(span)
         for record in decoded.logs:
-            traces.setdefault(record.trace_id, ([], []))[1].append(record)
-    yield from _joined(list(traces.values()))
+            traces.setdefault(record.trace_id, Recorded()).logs.append(record)
+    yield from _joined(traces)
 
 
-def _joined(traces: list[Traces]) -> Iterator[Traces]:
-    """Traces tied to one another (one needs what another leaves) put together."""
-    group = list(range(len(traces)))
+def _joined(traces: dict[str, Recorded]) -> Iterator[Recorded]:
+    found = {trace_id: ties(one.spans, one.logs) for trace_id, one in traces.items()}
+    turns = turns_of(piece for tied in found.values() for piece in tied.pieces)
+    setups = _setups(traces, found)
+    for group in together(traces, ([piece.trace_id for piece in turn] for turn in turns)):
+        whole = Recorded()
+        agents: set[int] = set()
+        for trace_id in group:
+            whole.spans += traces[trace_id].spans
+            whole.logs += traces[trace_id].logs
+            agents |= found[trace_id].agents
+        whole.beside = [
+            span for key in sorted(agents) for setup, span in setups.get(key, ()) if setup.trace_id not in group
+        ]
+        yield whole
 
-    def first(place: int) -> int:
-        while group[place] != place:
-            place = group[place]
-        return place
 
-    leaves: dict[str, int] = {}
-    found = [ties(*trace) for trace in traces]
-    for place, tied in enumerate(found):
-        for key in tied.leaves:
-            leaves.setdefault(key, place)
-    for place, tied in enumerate(found):
-        for key in tied.needs:
-            if key in leaves:
-                one, other = sorted((first(place), first(leaves[key])))
-                group[other] = one
-    together: dict[int, Traces] = {}
-    for place, (spans, logs) in enumerate(traces):
-        of_group = together.setdefault(first(place), ([], []))
-        of_group[0].extend(spans)
-        of_group[1].extend(logs)
-    yield from together.values()
+def _setups(traces: dict[str, Recorded], found: dict[str, Ties]) -> dict[int, list[tuple[SetUp, Span]]]:
+    """Spans that set agents up, by the agent's key."""
+    spans: dict[tuple[str, str], Span] = {}
+    wanted = {(setup.trace_id, setup.span_id) for tied in found.values() for setup in tied.setups}
+    for trace_id in {trace_id for trace_id, _ in wanted}:
+        spans |= {(trace_id, span.span_id): span for span in unique_spans(traces[trace_id].spans)}
+    by_agent: dict[int, list[tuple[SetUp, Span]]] = {}
+    for tied in found.values():
+        for setup in tied.setups:
+            by_agent.setdefault(setup.key, []).append((setup, spans[setup.trace_id, setup.span_id]))
+    return by_agent

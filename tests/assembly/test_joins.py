@@ -8,7 +8,8 @@ from dataclasses import replace
 import pytest
 
 from collectors.span import Span
-from monitor.assembly import AssemblyContext, ties
+from monitor.assembly import AssemblyContext, reading, ties
+from monitor.assembly.pieces import packed_pieces, unpacked_pieces
 from monitor.model.invocation import Capture, SettledBy, ToolStatus
 from tests.assembly.building import START, TRACE, agent, answer, assembled, call, chat, log, only, span, text, tool
 
@@ -98,7 +99,8 @@ def test_a_turn_over_two_traces() -> None:
     second = chat(
         2, [text("user", "Weather?"), ASKED, answer("c1", "rain")], [text("assistant", "Rain.")], at=3, trace=OTHER
     )
-    assert ties([first], []).leaves & ties([second], []).needs
+    [one], [other] = ties([first], []).pieces, ties([second], []).pieces
+    assert one.ties & other.ties
     found = only(second, first)
     assert (found.trace_id, found.span_id, found.model_calls) == (TRACE, first.span_id, 2)
     assert (found.user_input, found.final_response) == ("Weather?", "Rain.")
@@ -109,9 +111,33 @@ def test_turns_of_two_users_stay_apart() -> None:
     """Lone model calls of other conversations are not joined, and an agent's trace leaves nothing to go on from."""
     first = chat(1, [text("user", "Weather?")], [ASKED])
     second = chat(2, [text("user", "Time?")], [text("assistant", "Noon.")], at=3, trace=OTHER)
-    assert not ties([first], []).leaves & ties([second], []).needs
+    [one], [other] = ties([first], []).pieces, ties([second], []).pieces
+    assert not one.ties & other.ties
     assert len(assembled(first, second)) == 2
-    assert not ties([agent(1, until=9), chat(2, [text("user", "Weather?")], [ASKED], parent=1)], []).leaves
+    assert not ties([agent(1, until=9), chat(2, [text("user", "Weather?")], [ASKED], parent=1)], []).pieces
+
+
+@pytest.mark.parametrize("first_has_ended", [False, True])
+def test_the_same_question_of_another_user_is_another_turn(first_has_ended: bool) -> None:
+    """A call that repeats what a turn was asked, and was given no more tokens, is not that turn's next call; an ended turn has none."""
+
+    def asks(number: int, at: float, tokens: int) -> Span:
+        made = chat(number, [text("user", "Weather?")], [ASKED], at=at, trace=f"{number:032x}")
+        return replace(made, attributes={**made.attributes, "gen_ai.usage.input_tokens": tokens})
+
+    goes_on = [text("user", "Weather?"), ASKED, answer("c1", "rain")]
+    ended = chat(2, goes_on, [text("assistant", "Rain.")], at=3, trace=OTHER)
+    first = [asks(1, 0, 20), ended] if first_has_ended else [asks(1, 0, 20)]
+    assert len(assembled(*first, asks(3, 6, 20))) == 2
+    assert len(assembled(*first, asks(3, 6, 35))) == (2 if first_has_ended else 1)
+
+
+def test_a_piece_can_be_kept_as_bytes() -> None:
+    """Pieces come back from their bytes as they were, in some 150 of them for a call that asks for a tool."""
+    spans = [chat(1, [text("user", "Weather?")], [ASKED]), chat(2, attributes={"gen_ai.response.id": "r"}, trace=OTHER)]
+    pieces = ties(spans, []).pieces
+    assert unpacked_pieces(packed_pieces(pieces)) == pieces
+    assert len(packed_pieces(pieces)) < 2 * 180
 
 
 def test_a_call_without_content_goes_to_the_one_turn_that_waits() -> None:
@@ -120,7 +146,6 @@ def test_a_call_without_content_goes_to_the_one_turn_that_waits() -> None:
     first = chat(1, attributes=waits)
     second = chat(2, at=3, trace=OTHER, attributes={"gen_ai.response.finish_reasons": ("stop",)})
     rival = chat(3, at=0.5, trace="0" * 31 + "c", attributes=waits)
-    assert ties([first], []).leaves & ties([second], []).needs
     assert only(first, second).model_calls == 2
     assert [one.model_calls for one in assembled(first, rival, second)] == [1, 1, 1]
 
@@ -146,9 +171,12 @@ def test_set_up_in_a_trace_of_its_own() -> None:
 
     run = [agent(1, at=5, until=9), chat(2, [text("user", "Hi")], parent=1, at=5)]
     setups = [made(11, 0, "Old."), made(12, 2, "New."), made(13, 7, "Late."), made(14, 4, "Other.", "shop")]
-    assert ties(run, []).needs & ties(setups[:1], []).leaves
-    assert not ties(run, []).needs & ties(setups[3:], []).leaves
+    told = [setup.key for setup in ties(setups, []).setups]
+    assert [key in ties(run, []).agents for key in told] == [True, True, True, False]
     assert only(*run, *setups).system_instructions == "New."
+    apart = reading(run, [], AssemblyContext(SettledBy.IDLE, "otlp"), beside=setups)
+    assert [one.invocation.system_instructions for one in apart.invocations] == ["New."]
+    assert reading(run, [], AssemblyContext(SettledBy.IDLE, "otlp")).ties.agents == {told[0]}
 
 
 @pytest.mark.parametrize(
