@@ -20,6 +20,7 @@ from monitor.exporters.lease import ExportLease
 from monitor.exporters.otlp import EvaluationExporter
 from monitor.exporters.prometheus import Exposition, Sources, StoreCollector, new_registry
 from monitor.history import Rereading
+from monitor.intake.conversations import Conversations
 from monitor.intake.faults import JournalUnwritable
 from monitor.intake.index import Index
 from monitor.intake.journal import Journal
@@ -140,6 +141,7 @@ class App:
         self.intake = Intake(self.journal, self.index, self.telemetry, clock)
         options = settlement_options(settings, kept_attributes(settings), store_redaction(settings))
         self.settler = Settler(self.journal, self.index, store, self.telemetry, options)
+        self.conversations = Conversations(store, settings.assembly.conversation_idle, options.conversation_monitors)
         self.intake.early_drop = early_drop(self.configuration)
         self.exporter = EvaluationExporter(settings.exporters.otlp) if settings.exporters.otlp else None
         self.judges = Judges(store, clock, self.telemetry, settings)
@@ -173,6 +175,7 @@ class App:
                 lambda: self.collectors,
                 self.detection,
                 JudgeChecks(store, lambda: self.judges.current, clock, self._check_plans),
+                self.conversations,
             )
         )
         self.backfills = Backfills(
@@ -227,6 +230,7 @@ class App:
             self.collectors.append(collector)
             self._parts.append(collector.stop)
         self.settler.listen(self.clock.now())
+        self.conversations.listen(self.clock.now())
         await asyncio.to_thread(self.budgets.look)
         self.budgets.start()
         await self.workers.start()
@@ -246,6 +250,7 @@ class App:
         await self.upkeep.between_steps(
             lambda: self.settler.configure(settling_rules(settings.assembly), options, self.clock.now())
         )
+        self.conversations.configure(settings.assembly.conversation_idle, options)
         self.intake.early_drop = early_drop(configuration)
         configure_logging(settings.logging.level, settings.logging.format)
         await self.scheduler.reload(configuration.scheduled())

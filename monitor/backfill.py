@@ -21,7 +21,7 @@ from monitor.history import Rereading
 from monitor.judging.judge import Judge
 from monitor.model.backfill import Backfill, BackfillStatus, Position
 from monitor.model.origin import waits_as
-from monitor.model.run import Candidate, RunPlan, RunRequest
+from monitor.model.run import Candidate, Level, RunPlan, RunRequest
 from monitor.sampling import SamplingRule, draw, sampling_rule
 from monitor.scheduling.runner import ScheduledMonitor
 from monitor.store.protocol import Store
@@ -329,7 +329,8 @@ class Backfills:
         return None
 
     def _request(self, name: str, monitor: ScheduledMonitor, tick: float) -> RunRequest:
-        return RunRequest(name, tick, settled_before=math.inf, rubrics=monitor.rubrics, started_at=self._clock.now())
+        level = Level(monitor.settings.level)
+        return RunRequest(name, tick, math.inf, monitor.rubrics, started_at=self._clock.now(), level=level)
 
     # -- kept in the store ---------------------------------------------------------------------------------------------
     def _load(self) -> list[Backfill]:

@@ -86,11 +86,12 @@ class Configuration:
 
     def definitions(self) -> Iterator[tuple[str, dict[str, Any]]]:
         """(version, definition) of every rubric that can be judged now."""
-        for rubrics in self.resolved.values():
+        for monitor, rubrics in self.resolved.items():
+            conversations = self.settings.monitors[monitor].level == "conversation"
             for resolved in rubrics:
                 if resolved.ref is not None:
                     judge = self.settings.judges.get(resolved.ref.judge) if resolved.ref.judge else None
-                    yield resolved.ref.version, definition(resolved.rubric, judge)
+                    yield resolved.ref.version, definition(resolved.rubric, judge, conversations=conversations)
 
     def watched(self) -> tuple[WatchedMonitor, ...]:
         """The monitors as figures about them need to know them."""
@@ -260,9 +261,11 @@ def _resolve(
             faults.append(document.fault(("monitors", monitor, "budget", "usd_per_day"), reason))
         ref = None
         if not rubric.judged:
-            ref = RubricRef(name, rubric_version(rubric, None), None, wanted.shadow)
+            version = rubric_version(rubric, None, conversations=settings.level == "conversation")
+            ref = RubricRef(name, version, None, wanted.shadow)
         elif judge is not None:
-            ref = RubricRef(name, rubric_version(rubric, judges[judge]), judge, wanted.shadow)
+            version = rubric_version(rubric, judges[judge], conversations=settings.level == "conversation")
+            ref = RubricRef(name, version, judge, wanted.shadow)
         yield ResolvedRubric(rubric, ref, wanted.objective, wanted.shadow)
 
 

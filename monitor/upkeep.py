@@ -13,6 +13,7 @@ from functools import partial
 from collectors.collector import Collector, Polls
 from monitor.clock import Clock
 from monitor.exporters.lease import ExportLease
+from monitor.intake.conversations import Conversations
 from monitor.intake.settler import Settler
 from monitor.judges import Judges
 from monitor.judging.checks import JudgeChecks
@@ -24,6 +25,7 @@ from monitor.telemetry import Telemetry
 LOG = logging.getLogger(__name__)
 
 SETTLE_SECONDS = 0.2
+CONVERSATIONS_SECONDS = 1.0
 FIGURES_SECONDS = 2.0
 RATE_SECONDS = 60.0
 REGRESSION_SECONDS = 1.0
@@ -46,6 +48,7 @@ class Kept:
     collectors: Callable[[], Sequence[Collector]]
     detection: Detection
     checks: JudgeChecks
+    conversations: Conversations
 
 
 class Upkeep:
@@ -62,6 +65,7 @@ class Upkeep:
         """Begin."""
         loops: tuple[tuple[str, float, Callable[[], Awaitable[bool]]], ...] = (
             ("settle", SETTLE_SECONDS, self._settle),
+            ("conversations", CONVERSATIONS_SECONDS, self._complete),
             ("figures", FIGURES_SECONDS, self._figures),
             ("retention", RETENTION_SECONDS, self._retention),
             ("lease", self._kept.lease.renew_seconds, self._lease),
@@ -75,6 +79,7 @@ class Upkeep:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._kept.conversations.pause()
         await self.between_steps(self._kept.settler.pause)
 
     async def between_steps(self, change: Callable[[], None]) -> None:
@@ -107,6 +112,10 @@ class Upkeep:
                 return self._kept.settler.step(self._kept.clock.now()).more
 
         return await asyncio.to_thread(step)
+
+    async def _complete(self) -> bool:
+        kept = self._kept
+        return await asyncio.to_thread(lambda: kept.conversations.step(kept.clock.now()))
 
     def spans_per_second(self, collector: str) -> float | None:
         """Spans that a collector received a second, over the last minute; None before there are two looks."""

@@ -15,7 +15,8 @@ Redact = Callable[[Invocation], Invocation]
 
 @dataclass(frozen=True, slots=True)
 class SettlementOptions:
-    """How settled traces are assembled and stored; `monitors` are those that are to consider their invocations.
+    """How settled traces are assembled and stored; `monitors` are those that are to consider their invocations, `conversation_monitors` those
+    that are to consider the conversations of which these are turns.
 
     `keep_spans`: raw spans are stored, so that late data can be merged with them; without them it only counts.
     `journal_max_age` is in seconds.
@@ -29,6 +30,7 @@ class SettlementOptions:
     max_spans: int = 100_000
     journal_max_age: float = 24 * 3600.0
     redact: Redact | None = None
+    conversation_monitors: tuple[str, ...] = ()
 
 
 def settling_rules(assembly: Assembly) -> SettlingRules:
@@ -44,7 +46,7 @@ def settlement_options(
     With `redact` no raw spans are kept: they would hold what it takes out.
     """
     return SettlementOptions(
-        monitors=tuple(settings.monitors),
+        monitors=tuple(name for name, monitor in settings.monitors.items() if monitor.level == "invocation"),
         keep_attributes=keep_attributes,
         drop_attributes=settings.privacy.drop_attributes,
         late_spans=settings.assembly.late_spans,
@@ -52,4 +54,7 @@ def settlement_options(
         max_spans=settings.assembly.max_spans,
         journal_max_age=settings.storage.journal.max_age,
         redact=redact,
+        conversation_monitors=tuple(
+            name for name, monitor in settings.monitors.items() if monitor.level == "conversation"
+        ),
     )

@@ -132,6 +132,8 @@ def _revised(
         monitors=_waiting(taken, options),
         merged=revision.merged,
         kept_below=taken.trace.kept_below,
+        conversation_monitors=options.conversation_monitors,
+        late_turns=options.late_spans is LateSpans.REJUDGE,
     )
 
 
@@ -207,6 +209,8 @@ def _plain(taken: Taken, material: Material, options: SettlementOptions, settled
         changes=(),
         monitors=_waiting(taken, options),
         kept_below=taken.trace.kept_below,
+        conversation_monitors=options.conversation_monitors,
+        late_turns=options.late_spans is LateSpans.REJUDGE,
     )
 
 

@@ -128,6 +128,8 @@ class Invocation:
     inclusion_probability: float = 1.0
     operation: str | None = None
     """`gen_ai.operation.name` of the root, for `select.operation`; not part of the JSON."""
+    turns: tuple[Invocation, ...] = ()
+    """The invocations of a conversation in order, where this is a conversation (`monitor.model.conversation`); empty for one run."""
 
     @property
     def label_agent(self) -> str:

@@ -20,9 +20,10 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A settled invocation that a monitor has not yet considered: the figures that selection and sampling look at.
+    """A settled invocation, or a complete conversation, that a monitor has not yet considered: the figures that selection and sampling look at.
 
-    `ended_at` and `settled_at` are seconds since 1970-01-01Z; `kept_below` is the largest rate of an early drop at intake, 1.0 when
+    Of a conversation they are its last turn's; `tools` are those of all turns, `has_error` says that any of them failed, `attributes` are those
+    of all turns, the later one counts, and `upstream_probability` is that of its least likely turn. `ended_at` and `settled_at` are seconds since 1970-01-01Z; `kept_below` is the largest rate of an early drop at intake, 1.0 when
     every span was kept.
     """
 
@@ -45,6 +46,13 @@ class Candidate:
     upstream_probability: float = 1.0
     kept_below: float = 1.0
     revision: int = 1
+    turns: int = 0
+    """How many turns a conversation has; 0 for an invocation."""
+
+    @property
+    def sampling_key(self) -> str:
+        """What decides its sampling number: the trace id, of a conversation its id (contract section 2)."""
+        return self.conversation_id if self.turns and self.conversation_id is not None else self.trace_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +88,7 @@ class RunRequest:
     settled_before: float
     rubrics: tuple[RubricRef, ...]
     started_at: float
+    level: Level = Level.INVOCATION
 
 
 @dataclass(frozen=True, slots=True)
@@ -278,6 +287,10 @@ class TraceSettlement:
     spans: bytes | None = None
     merged: Mapping[str, str] = field(default_factory=dict)
     kept_below: float = 1.0
+    conversation_monitors: tuple[str, ...] = ()
+    """Monitors of level conversation: while there are any, invocations are kept as turns of their conversations until those are considered."""
+    late_turns: bool = True
+    """Whether a turn that comes after its conversation was complete makes a new revision of it (`late_spans: rejudge`)."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from monitor.model.conversation import PREFIX, conversation, is_conversation, turn_order
 from monitor.model.invocation import (
     Capture,
     Completeness,
@@ -44,7 +45,22 @@ def time_nanoseconds(text: str | None) -> int | None:
 
 
 def invocation_json(invocation: Invocation) -> dict[str, Any]:
-    """The invocation as a JSON object with all keys of contract.md section 3."""
+    """The invocation as a JSON object with all keys of contract.md section 3. A conversation has `turns` besides: its invocations in order."""
+    whole = _invocation_json(invocation)
+    return whole | {"turns": [_invocation_json(turn) for turn in invocation.turns]} if invocation.turns else whole
+
+
+def conversation_json(invocation: Invocation) -> dict[str, Any]:
+    """A conversation as its turns alone, for programs: nothing stands in it twice."""
+    return {
+        "id": invocation.id,
+        "conversation_id": invocation.conversation_id,
+        "revision": invocation.revision,
+        "turns": [_invocation_json(turn) for turn in invocation.turns],
+    }
+
+
+def _invocation_json(invocation: Invocation) -> dict[str, Any]:
     done = invocation.completeness
     return {
         "id": invocation.id,
@@ -102,10 +118,12 @@ def _tool_call_json(call: ToolCall) -> dict[str, Any]:
 
 
 def invocation_from_json(data: Mapping[str, Any]) -> Invocation:
-    """The inverse of `invocation_json`; keys other than the ids and times may be left out.
+    """The inverse of `invocation_json`; keys other than the ids and times may be left out, of a conversation all but `turns`.
 
     Raises InvalidInvocation naming the field.
     """
+    if data.get("turns"):
+        return _conversation_from_json(data)
     for key in ("id", "trace_id", "started_at", "ended_at"):
         if not isinstance(data.get(key), str):
             raise InvalidInvocation(f"{key}: {data.get(key)!r} is no text; an invocation has {key} as text")
@@ -140,6 +158,18 @@ def invocation_from_json(data: Mapping[str, Any]) -> Invocation:
         )
     except (TypeError, ValueError, KeyError, AttributeError) as fault:
         raise InvalidInvocation(f"not an invocation of contract section 3: {fault}") from fault
+
+
+def _conversation_from_json(data: Mapping[str, Any]) -> Invocation:
+    given = data["turns"]
+    if not isinstance(given, list) or not all(isinstance(turn, Mapping) and not turn.get("turns") for turn in given):
+        raise InvalidInvocation("turns: is no list of invocations; a conversation has its turns there, in order")
+    turns = sorted((invocation_from_json(turn) for turn in given), key=turn_order)
+    name = data.get("id") or f"{PREFIX}{data.get('conversation_id') or turns[-1].conversation_id}"
+    revision = data.get("revision", 1)
+    if not isinstance(name, str) or not is_conversation(name) or not isinstance(revision, int):
+        raise InvalidInvocation(f"id: {name!r} is none of a conversation; those begin with `{PREFIX}`")
+    return conversation(turns, name, revision)
 
 
 def _tool_call(data: Mapping[str, Any]) -> ToolCall:

@@ -47,8 +47,10 @@ def judge_parameters(judge: JudgeSettings) -> JudgeParameters:
     return JudgeParameters(judge.model, judge.temperature, judge.max_tokens, deployment)
 
 
-def definition(rubric: Rubric, judge: JudgeSettings | None) -> dict[str, Any]:
-    """The rubric in full, as JSON, to be stored under its version; `judge` is None for a deterministic rubric."""
+def definition(rubric: Rubric, judge: JudgeSettings | None, *, conversations: bool = False) -> dict[str, Any]:
+    """The rubric in full, as JSON, to be stored under its version; `judge` is None for a deterministic rubric. By which whole conversations are
+    judged is another version: it sees and means something else.
+    """
     meaning = rubric.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=set(_SHOWN_ONLY))
     asked = judge is not None and isinstance(rubric.spec, JudgedSpec)
     return {
@@ -56,6 +58,7 @@ def definition(rubric: Rubric, judge: JudgeSettings | None) -> dict[str, Any]:
         "judge": _set(asdict(judge_parameters(judge))) if judge is not None and asked else None,
         "prompt": rubric.spec.prompt if isinstance(rubric.spec, JudgedSpec) else None,
         "mapping": MAPPING_REVISION if rubric.judged else None,
+        **({"level": "conversation"} if conversations else {}),
         "description": rubric.description,
         "owner": rubric.owner,
         **({"folder": rubric.spec.folder} if isinstance(rubric.spec, CodeSpec) else {}),
@@ -67,9 +70,13 @@ def _set(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
 
 
-def rubric_version(rubric: Rubric, judge: JudgeSettings | None) -> str:
+def rubric_version(rubric: Rubric, judge: JudgeSettings | None, *, conversations: bool = False) -> str:
     """12 hex digits: the start of the SHA-256 of the definition's meaning as canonical JSON (sorted keys, no blanks, UTF-8)."""
-    hashed = {key: value for key, value in definition(rubric, judge).items() if key not in _SHOWN_ONLY}
+    hashed = {
+        key: value
+        for key, value in definition(rubric, judge, conversations=conversations).items()
+        if key not in _SHOWN_ONLY
+    }
     hashed["meaning"] = _without_order(hashed["meaning"])
     text = json.dumps(hashed, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:12]

@@ -94,7 +94,7 @@ def _caps(
 def _sort(candidates: Sequence[Candidate], rule: SamplingRule) -> _Sorted:
     groups = _Sorted()
     for candidate in candidates:
-        number = sampling_number(candidate.trace_id, rule.salt)
+        number = sampling_number(candidate.sampling_key, rule.salt)
         mismatch = rule.selection.mismatch(candidate)
         if mismatch is not None:
             groups.decided.append(_left_out(candidate, number, NotSelected.FILTERED, mismatch))

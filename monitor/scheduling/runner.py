@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from monitor.clock import Clock
-from monitor.model.run import Candidate, RubricRef, Run, RunPlan, RunRequest
+from monitor.model.run import Candidate, Level, RubricRef, Run, RunPlan, RunRequest
 from monitor.sampling import PastVerdicts, draw, sampling_rule
 from monitor.scheduling.ticks import Ticks, due_ticks, previous_tick, ticks_of
 from monitor.settings.tree import MonitorSettings
@@ -96,7 +96,14 @@ class Runner:
         return found.missed, found.run
 
     def _request(self, name: str, monitor: ScheduledMonitor, tick: float) -> RunRequest:
-        return RunRequest(name, tick, settled_before=tick, rubrics=monitor.rubrics, started_at=self._clock.now())
+        return RunRequest(
+            name,
+            tick,
+            settled_before=tick,
+            rubrics=monitor.rubrics,
+            started_at=self._clock.now(),
+            level=Level(monitor.settings.level),
+        )
 
     def _hours(self, name: str, ticks: Ticks, tick: float) -> float:
         last = self._store.last_run(name, completed=True)

@@ -79,6 +79,14 @@ class Store(Protocol):
         """
         ...
 
+    def complete_conversations(self, silent_since: float, monitors: Sequence[str], now: float, limit: int = 100) -> int:
+        """Complete up to `limit` conversations of which no turn was stored or revised after `silent_since`: each becomes something to be considered
+        by each of `monitors`, once, under the id `conversation:<id>`. One that was complete before and has changed gets a new revision, which keeps
+        its decisions and is judged again where it has been judged. The content of its turns is kept until every monitor has considered it, and as long
+        as one has drawn it. Without monitors nothing becomes complete any more, and what was kept for it is let go. Returns how many were looked at.
+        """
+        ...
+
     # -- runs --------------------------------------------------------------------------------------------------------
     def last_run(self, monitor: str, *, completed: bool = False) -> Run | None:
         """The monitor's newest run by tick, or None. With `completed`, failed runs, whose ticks are still to be run, are passed over."""

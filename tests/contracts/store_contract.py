@@ -13,6 +13,7 @@ import pytest
 
 from monitor.store.protocol import Store
 from tests.contracts.store_browsing_contract import BrowsingContract
+from tests.contracts.store_conversations_contract import ConversationsContract
 from tests.contracts.store_crash_contract import CrashContract
 from tests.contracts.store_erasing_contract import ErasingContract
 from tests.contracts.store_evaluations_contract import EvaluationsContract
@@ -35,6 +36,7 @@ class StoreContract(
     RegressionsContract,
     LabelsContract,
     CrashContract,
+    ConversationsContract,
 ):
     """Everything that a store promises."""
 

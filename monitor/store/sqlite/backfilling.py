@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from monitor.model.backfill import BackfillPage, BackfillUse, Position
-from monitor.model.run import Candidate, Decision, RunPlan, RunRequest
+from monitor.model.run import Candidate, Decision, Level, RunPlan, RunRequest
 from monitor.model.verdict import NotSelected
 from monitor.store.sqlite.heads import CANDIDATE, read_candidate
 from monitor.store.sqlite.runs import _count_decisions, _decision_values, _expect_verdicts, _start_evaluations, _Waiting
@@ -37,7 +37,7 @@ def look(
     decide: Decide,
 ) -> BackfillPage:  # fmt: skip
     """What a step would do, without doing it."""
-    found = list(_found(connection, request.monitor, span, after, limit))
+    found = list(_found(connection, request, span, after, limit))
     _, plan, lacking = _sorted(connection, request, found, decide)
     drawn = sum(decision.drawn for decision in plan.decisions)
     return BackfillPage(
@@ -56,7 +56,7 @@ def step(
 ) -> BackfillPage:  # fmt: skip
     """Draw among the next invocations and leave their pending evaluations; see `Store.backfill_step`."""
     page = look(connection, request, span, after, limit, decide)
-    found = list(_found(connection, request.monitor, span, after, limit))
+    found = list(_found(connection, request, span, after, limit))
     fresh, plan, lacking = _sorted(connection, request, found, decide)
     decided = [(decision, fresh[decision.invocation_id]) for decision in plan.decisions]
     connection.executemany(
@@ -140,18 +140,20 @@ def _last_row(connection: sqlite3.Connection) -> int:
 
 
 def _found(
-    connection: sqlite3.Connection, monitor: str, span: tuple[float, float], after: Position | None, limit: int
+    connection: sqlite3.Connection, request: RunRequest, span: tuple[float, float], after: Position | None, limit: int
 ) -> Iterable[_Found]:
-    since, until = span
+    (since, until), monitor = span, request.monitor
+    level = request.level is Level.CONVERSATION
     rows = connection.execute(
         f"""SELECT {CANDIDATE}, i.profile, i.ended_at, i.has_content, d.drawn, d.reason, d.number, d.inclusion_probability,
                    d.stratum, d.detail
             FROM invocations i JOIN traces t ON t.n = i.trace JOIN profiles p ON p.n = i.profile
             LEFT JOIN decisions d ON d.invocation = i.n AND d.monitor = ?
             WHERE i.ended_at >= ? AND i.ended_at < ? AND (i.ended_at, i.n) > (?, ?) AND i.merged_into IS NULL
+              AND (i.turns IS NOT NULL) = ?
               AND NOT EXISTS (SELECT 1 FROM waiting w WHERE w.monitor = ? AND w.settled_at = i.settled_at AND w.invocation = i.n)
             ORDER BY i.ended_at, i.n LIMIT ?""",  # noqa: S608
-        (monitor, int(since * _NANOS), int(until * _NANOS), *(after or _LOWEST), monitor, limit),
+        (monitor, int(since * _NANOS), int(until * _NANOS), *(after or _LOWEST), level, monitor, limit),
     )
     for *head, profile, ended_at, has_content, drawn, reason, number, probability, stratum, detail in rows:
         candidate = read_candidate(head)

@@ -51,7 +51,9 @@ def answers(connection: sqlite3.Connection, query: AnswerQuery) -> Page:
     conditions.add("i.conversation_id = ?", query.conversation_id)
     conditions.add("i.trace = (SELECT n FROM traces WHERE trace_id = ?)", query.trace_id)
     time, from_, keys = "i.window_at", _FROM_INVOCATIONS, ("i.ended_at", "i.n")
-    if query.of_verdicts:
+    if not query.of_verdicts:
+        conditions.add("i.turns IS NULL")
+    else:
         time, from_, keys = "v.window_at", _FROM_VERDICTS, ("v.window_at", "v.evaluation")
         conditions.add("v.counted = 1")
         for column in ("monitor", "rubric", "rubric_version", "verdict"):
@@ -159,7 +161,7 @@ def dialects(connection: sqlite3.Connection, limit: int) -> list[DialectCount]:
     """See `Store.dialects`."""
     rows = connection.execute(
         """SELECT p.collector, p.convention, i.completeness FROM invocations i JOIN profiles p ON p.n = i.profile
-           WHERE i.merged_into IS NULL ORDER BY i.ended_at DESC, i.n DESC LIMIT ?""",
+           WHERE i.merged_into IS NULL AND i.turns IS NULL ORDER BY i.ended_at DESC, i.n DESC LIMIT ?""",
         (limit,),
     )
     counts: Counter[tuple[str, str]] = Counter()

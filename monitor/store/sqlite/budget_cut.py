@@ -12,6 +12,7 @@ from monitor.model.tallies import TallyName
 from monitor.model.verdict import NotSelected
 from monitor.store.protocol import Recompute
 from monitor.store.sqlite.tallies import Counting
+from monitor.store.sqlite.turns import release_turns
 from monitor.store.sqlite.values import compact
 
 _TOUCHED = """
@@ -86,6 +87,7 @@ def _write(
         else:
             connection.execute("DELETE FROM evaluations WHERE invocation = ? AND monitor = ?", (row, monitor))
             connection.execute("UPDATE invocations SET drawn = drawn - 1 WHERE n = ?", (row,))
+            release_turns(connection, [row])
     drawn = sum(decision.drawn for decision in decisions)
     connection.execute(
         "UPDATE runs SET strata = ?, evaluations = evaluations * ? / max(1, drawn), drawn = ? WHERE monitor = ? AND tick = ?",

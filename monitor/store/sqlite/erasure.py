@@ -5,6 +5,8 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Sequence
 
+from monitor.model.conversation import is_conversation
+from monitor.store.sqlite.turns import conversations_of, drop_empty
 from monitor.store.sqlite.waiting import withdraw
 
 
@@ -71,16 +73,30 @@ def forget(connection: sqlite3.Connection, *, trace_id: str | None, conversation
         invocations = _rows(connection, query, conversation_id)
         traces = _rows(connection, f"SELECT DISTINCT trace FROM invocations WHERE n IN ({query})", conversation_id)  # noqa: S608
     erase_content(connection, invocations)
+    _erase_what_was_said_of(connection, conversations_of(connection, invocations))
     erase_spans(connection, traces)
     connection.executemany("UPDATE traces SET forgotten = 1 WHERE n = ?", [(row,) for row in traces])
     connection.executemany(
         "UPDATE invocations SET forgotten = 1, attributes = NULL WHERE n = ?", [(row,) for row in invocations]
     )
-    return len(invocations)
+    return sum(not is_conversation(name) for row in invocations for name in _names(connection, row))
+
+
+def _names(connection: sqlite3.Connection, row: int) -> list[str]:
+    return [name for (name,) in connection.execute("SELECT id FROM invocations WHERE n = ?", (row,))]
+
+
+def _erase_what_was_said_of(connection: sqlite3.Connection, conversations: Sequence[int]) -> None:
+    """What judges and people said of conversations may quote any of their turns."""
+    for number in conversations:
+        rows = _rows(connection, "SELECT n FROM invocations WHERE conversation = ? AND turns IS NOT NULL", number)
+        erase_content(connection, rows)
 
 
 _JUDGED = """SELECT n FROM invocations WHERE has_content = 1 AND unconsidered = 0 AND NOT EXISTS (
-    SELECT 1 FROM evaluations e WHERE e.invocation = invocations.n AND e.state = 'pending') LIMIT ?"""
+    SELECT 1 FROM evaluations e WHERE e.invocation = invocations.n AND e.state = 'pending') AND NOT EXISTS (
+    SELECT 1 FROM invocations k JOIN evaluations e ON e.invocation = k.n AND e.state = 'pending'
+    WHERE k.conversation = invocations.conversation AND k.turns IS NOT NULL) LIMIT ?"""
 
 
 def drop_unwanted(connection: sqlite3.Connection, limit: int, judged_too: bool) -> int:
@@ -125,14 +141,20 @@ def expire_content(connection: sqlite3.Connection, before: float, limit: int) ->
     return len(invocations) + len(traces)
 
 
+_GOES_ON = """turns IS NOT NULL AND EXISTS (
+    SELECT 1 FROM conversations c WHERE c.n = conversation AND (c.changed_at IS NOT NULL OR c.completed_at >= ?))"""
+"""A conversation that still gets turns keeps its row, or it would be drawn and counted anew."""
+
+
 def expire_rows(connection: sqlite3.Connection, before: float, limit: int) -> int:
     """Delete up to `limit` invocations that settled before a time, with their decisions, evaluations and verdicts; and as many traces
     that have none left.
     """
     found = connection.execute(
-        "SELECT n, settled_at, unconsidered FROM invocations WHERE settled_at < ? ORDER BY settled_at LIMIT ?",
-        (before, limit),
+        f"SELECT n, settled_at, unconsidered FROM invocations WHERE settled_at < ? AND NOT ({_GOES_ON}) ORDER BY settled_at LIMIT ?",  # noqa: S608
+        (before, before, limit),
     ).fetchall()
+    conversations = conversations_of(connection, [row for row, _, _ in found])
     for row, settled_at, unconsidered in found:
         if unconsidered:
             withdraw(connection, row, settled_at)
@@ -147,6 +169,7 @@ def expire_rows(connection: sqlite3.Connection, before: float, limit: int) -> in
     connection.executemany("DELETE FROM evaluations WHERE invocation = ?", rows)
     connection.executemany("DELETE FROM decisions WHERE invocation = ?", rows)
     connection.executemany("DELETE FROM invocations WHERE n = ?", rows)
+    drop_empty(connection, conversations)
     traces = _rows(
         connection,
         """SELECT n FROM traces t WHERE settled_at < ?

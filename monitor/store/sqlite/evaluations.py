@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 from monitor.model.invocation import Invocation
 from monitor.model.run import MAX_CRASHES, Evaluation, PendingCount, RubricRef
-from monitor.store.sqlite.heads import FROM_HEAD, HEAD, read_or_bare
+from monitor.store.sqlite.conversations import read_whole_or_bare
+from monitor.store.sqlite.heads import FROM_HEAD, HEAD
 
 _FREE = "state = 'pending' AND available_at = 0"
 _SUSPECT_CRASHES = 2
@@ -134,7 +135,7 @@ def read_claims(connection: sqlite3.Connection, claims: Sequence[Claim]) -> list
                 f"SELECT {HEAD} {FROM_HEAD} WHERE i.n = ?",
                 (found.invocation,),
             ).fetchone()
-            invocations[found.invocation] = None if row is None else read_or_bare(row)
+            invocations[found.invocation] = None if row is None else read_whole_or_bare(connection, row)
         read = invocations[found.invocation]
         if read is not None:
             evaluations.append(

@@ -37,7 +37,7 @@ FROM_HEAD = """
 CANDIDATE = """
     i.n, i.id, t.trace_id, i.conversation_id, p.agent_name, p.agent_version, p.environment, p.service, p.model, p.operation,
     p.collector, i.settled_by, i.tools, i.has_error, i.attributes, i.window_at, i.settled_at, i.upstream_probability,
-    i.kept_below, i.revision
+    i.kept_below, i.revision, i.turns
 """
 """The columns that `read_candidate` takes, in its order."""
 
@@ -134,9 +134,9 @@ def _erased(invocation: Invocation, tools: list[str]) -> Invocation:
 def read_candidate(row: Sequence[Any]) -> Candidate:
     """A candidate from a row of CANDIDATE."""
     (_, invocation_id, trace_id, conversation_id, agent_name, agent_version, environment, service, model, operation,
-     collector, settled_by, tools, has_error, attributes, window_at, settled_at, upstream, kept_below, revision) = row  # fmt: skip
+     collector, settled_by, tools, has_error, attributes, window_at, settled_at, upstream, kept_below, revision, turns) = row  # fmt: skip
     return Candidate(
         invocation_id, trace_id, conversation_id, agent_name, agent_version, environment, service, model, operation,
         collector, settled_by, tuple(json.loads(tools)) if tools else (), bool(has_error),
-        json.loads(attributes) if attributes else {}, window_at, settled_at, upstream, kept_below, revision,
+        json.loads(attributes) if attributes else {}, window_at, settled_at, upstream, kept_below, revision, turns or 0,
     )  # fmt: skip

@@ -20,7 +20,7 @@ from monitor.store.sqlite.verdicts import FROM_VERDICT, VERDICT, read_verdict
 def invocations(connection: sqlite3.Connection, query: Query) -> Page:
     """See `Store.list_invocations`. Those that were merged into another are left out."""
     conditions = Conditions()
-    conditions.add("i.merged_into IS NULL")
+    conditions.add("i.merged_into IS NULL AND i.turns IS NULL")
     conditions.add("t.trace_id = ?", query.trace_id)
     conditions.add("p.agent = ?", query.agent)
     conditions.add("i.ended_at >= ?", None if query.since is None else round(query.since * 1e9))
@@ -32,9 +32,12 @@ def invocations(connection: sqlite3.Connection, query: Query) -> Page:
 
 
 _OF_TRACE = """
-    SELECT e.n FROM evaluations e JOIN invocations j ON j.n = e.invocation JOIN traces u ON u.n = j.trace WHERE u.trace_id = ?
+    SELECT e.n FROM evaluations e WHERE e.invocation IN (
+        SELECT j.n FROM invocations j JOIN traces u ON u.n = j.trace WHERE u.trace_id = ? AND j.turns IS NULL
+        UNION ALL SELECT k.n FROM invocations j JOIN traces u ON u.n = j.trace
+            JOIN invocations k ON k.conversation = j.conversation AND k.turns IS NOT NULL WHERE u.trace_id = ? AND j.turns IS NULL)
 """
-"""The evaluations of a trace."""
+"""The evaluations of a trace: of its invocations, and of the conversations that these are turns of."""
 
 
 def verdicts(connection: sqlite3.Connection, query: Query) -> Page:
@@ -45,7 +48,10 @@ def verdicts(connection: sqlite3.Connection, query: Query) -> Page:
     conditions.add("v.monitor = ?", query.monitor)
     conditions.add("v.rubric = ?", query.rubric)
     conditions.add("v.verdict = ?", query.verdict)
-    conditions.add(f"v.evaluation IN ({_OF_TRACE})", query.trace_id)  # else all verdicts would be looked through
+    if query.trace_id is not None:
+        conditions.add(
+            f"v.evaluation IN ({_OF_TRACE})", query.trace_id, query.trace_id
+        )  # else all verdicts would be looked through
     conditions.add("p.agent = ?", query.agent)
     conditions.add(f"{time} >= ?", query.since)
     conditions.add(f"{time} < ?", query.until)
@@ -72,7 +78,8 @@ def evaluations(connection: sqlite3.Connection, query: Query) -> Page:
     conditions.add("e.monitor = ?", query.monitor)
     conditions.add("e.rubric = ?", query.rubric)
     conditions.add("v.verdict = ?", query.verdict)
-    conditions.add("t.trace_id = ?", query.trace_id)
+    if query.trace_id is not None:
+        conditions.add(f"e.n IN ({_OF_TRACE})", query.trace_id, query.trace_id)
     conditions.add("p.agent = ?", query.agent)
     conditions.add("i.window_at >= ?", query.since)
     conditions.add("i.window_at < ?", query.until)

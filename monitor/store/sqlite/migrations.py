@@ -166,6 +166,18 @@ MIGRATIONS = (
         kind TEXT NOT NULL, id TEXT NOT NULL, at REAL NOT NULL, PRIMARY KEY (kind, id)
     ) STRICT, WITHOUT ROWID;
     """,
+    """
+    -- Conversations. A complete one is a row of `invocations` too, which alone has `turns`; `changed_at` is NULL while nothing has come since.
+    ALTER TABLE invocations ADD COLUMN conversation INTEGER;
+    ALTER TABLE invocations ADD COLUMN turns INTEGER;
+    ALTER TABLE invocations ADD COLUMN held INTEGER NOT NULL DEFAULT 0;
+    CREATE INDEX invocations_of_conversation ON invocations (conversation, started_at) WHERE conversation IS NOT NULL;
+    CREATE TABLE conversations (
+        n INTEGER PRIMARY KEY, conversation_id TEXT NOT NULL, service TEXT NOT NULL, environment TEXT NOT NULL,
+        changed_at REAL, completed_at REAL, monitors TEXT, UNIQUE (conversation_id, service, environment)
+    ) STRICT;
+    CREATE INDEX conversations_open ON conversations (changed_at) WHERE changed_at IS NOT NULL;
+    """,
 )
 
 

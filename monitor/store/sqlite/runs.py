@@ -9,11 +9,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from monitor.model.run import Candidate, Decision, Run, RunPlan, RunRequest, Stratum
+from monitor.model.run import Candidate, Decision, Level, Run, RunPlan, RunRequest, Stratum
 from monitor.model.tallies import TallyName
 from monitor.model.verdict import NotSelected, Outcome
 from monitor.store.sqlite.heads import CANDIDATE, read_candidate
 from monitor.store.sqlite.tallies import Counting, set_tally
+from monitor.store.sqlite.turns import release_turns
 from monitor.store.sqlite.values import compact, text
 from monitor.store.sqlite.waiting import take
 
@@ -149,8 +150,22 @@ def _candidates(connection: sqlite3.Connection, request: RunRequest) -> Iterable
             WHERE w.monitor = ? AND w.settled_at < ? ORDER BY w.settled_at, i.id""",  # noqa: S608
         (request.monitor, request.settled_before),
     )
-    for *row, profile in rows:
-        yield _Waiting(row[0], profile, read_candidate(row))
+    strangers: list[tuple[float, int]] = []
+    for *row, profile in rows.fetchall():
+        candidate = read_candidate(row)
+        if (candidate.turns > 0) is (request.level is Level.CONVERSATION):
+            yield _Waiting(row[0], profile, candidate)
+        else:
+            strangers.append((candidate.settled_at, row[0]))
+    _pass_over(connection, request.monitor, strangers)
+
+
+def _pass_over(connection: sqlite3.Connection, monitor: str, waiting: Sequence[tuple[float, int]]) -> None:
+    """Let go what waits for a monitor from before its level was changed while nothing ran."""
+    take(connection, monitor, waiting)
+    rows = [(row,) for _, row in waiting]
+    connection.executemany("UPDATE invocations SET unconsidered = unconsidered - 1 WHERE n = ?", rows)
+    release_turns(connection, (row for (row,) in rows))
 
 
 def _consider(
@@ -163,6 +178,8 @@ def _consider(
         "UPDATE invocations SET unconsidered = unconsidered - 1, drawn = drawn + ? WHERE n = ?",
         ((int(decision.drawn), found.row) for decision, found in decided),
     )
+    if request.level is Level.CONVERSATION:
+        release_turns(connection, (found.row for _, found in decided))
     connection.executemany(
         """INSERT OR REPLACE INTO decisions (invocation, monitor, tick, drawn, reason, number, inclusion_probability,
            stratum, detail, eligible, profile, window_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)""",

@@ -38,6 +38,7 @@ from monitor.store.sqlite import (
     backfilling,
     browsing,
     budget_cut,
+    conversations,
     erasure,
     evaluations,
     explanations,
@@ -98,6 +99,13 @@ class SqliteStore:
         """An invocation by its id."""
         with self._reads.snapshot() as connection:
             return traces.stored_invocation(connection, invocation_id)
+
+    def complete_conversations(self, silent_since: float, monitors: Sequence[str], now: float, limit: int = 100) -> int:
+        """Complete conversations that have been silent since a time; asks the writer only where there is one."""
+        with self._reads.snapshot() as connection:
+            if not conversations.any_due(connection, silent_since):
+                return 0
+        return self._writer.call(lambda c: conversations.complete(c, silent_since, monitors, now, limit))
 
     # -- runs
     def last_run(self, monitor: str, *, completed: bool = False) -> Run | None:

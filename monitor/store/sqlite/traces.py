@@ -12,9 +12,12 @@ from monitor.model.run import InvocationChange, JournalPosition, StoredInvocatio
 from monitor.model.tallies import TallyName
 from monitor.store.sqlite.blobs import packed, packed_ids, unpacked, unpacked_ids
 from monitor.store.sqlite.content import content_blob
+from monitor.store.sqlite.conversations import read_whole
 from monitor.store.sqlite.erasure import erase_content, is_forgotten
 from monitor.store.sqlite.heads import FROM_HEAD, HEAD, head_values, profile_of, read_invocation
+from monitor.store.sqlite.revising import revise
 from monitor.store.sqlite.tallies import Counting
+from monitor.store.sqlite.turns import leave, note_turn
 from monitor.store.sqlite.values import text
 from monitor.store.sqlite.waiting import enqueue, withdraw
 
@@ -141,11 +144,12 @@ def _save_invocation(
         _count(counting, settlement, invocation)
     else:
         row = found[0]
-        _revise(connection, row, values, settlement, rejudge=prepared.change.rejudge)
+        revise(connection, row, values, settlement.settled_at, rejudge=prepared.change.rejudge)
     if keep:
         connection.execute(
             "INSERT OR REPLACE INTO invocation_content (invocation, body) VALUES (?, ?)", (row, prepared.content)
         )
+    note_turn(connection, row, settlement)
 
 
 def _insert(
@@ -178,36 +182,6 @@ def _count(counting: Counting, settlement: TraceSettlement, invocation: Invocati
     counting.add(TallyName.INVOCATIONS, labels, settlement.settled_at)
 
 
-def _revise(
-    connection: sqlite3.Connection, row: int, values: dict[str, Any], settlement: TraceSettlement, *, rejudge: bool
-) -> None:
-    """Put a revision in place. It keeps its first settling, its decisions and its place in the queue; claims of the old one are void.
-
-    What was judged is found here, in the writer's transaction: a verdict may have come since the settler looked.
-    """
-    assignments = ", ".join(f"{name} = :{name}" for name in values)
-    connection.execute(f"UPDATE invocations SET {assignments} WHERE n = :row", {**values, "row": row})  # noqa: S608
-    place = (values["window_at"], row)
-    connection.execute(
-        "UPDATE verdicts SET window_at = ?, counted = 1 WHERE evaluation IN (SELECT n FROM evaluations WHERE invocation = ?)",
-        place,
-    )
-    connection.execute(
-        "UPDATE decisions SET window_at = ?, profile = ? WHERE invocation = ?", (place[0], values["profile"], row)
-    )
-    connection.execute(
-        """UPDATE evaluations SET revision = ?, available_at = iif(claimed, 0, available_at), claimed = 0
-           WHERE invocation = ? AND state = 'pending'""",
-        (values["revision"], row),
-    )
-    if rejudge:
-        connection.execute(
-            """UPDATE evaluations SET revision = ?, state = 'pending', attempts = 0, crashes = 0, available_at = 0, claimed = 0,
-               created_at = ?, failure = NULL WHERE invocation = ? AND state <> 'pending'""",
-            (values["revision"], settlement.settled_at, row),
-        )
-
-
 def _mark_merged(connection: sqlite3.Connection, merged: str, holder: str) -> None:
     """Mark an invocation as part of another: it is considered, judged and counted in rates no more, and has no content of its own."""
     found = connection.execute(
@@ -216,8 +190,11 @@ def _mark_merged(connection: sqlite3.Connection, merged: str, holder: str) -> No
     if found is None:
         return
     row, settled_at = found
+    leave(connection, row, settled_at)
     withdraw(connection, row, settled_at)
-    connection.execute("UPDATE invocations SET merged_into = ?, unconsidered = 0 WHERE n = ?", (text(holder), row))
+    connection.execute(
+        "UPDATE invocations SET merged_into = ?, unconsidered = 0, held = 0 WHERE n = ?", (text(holder), row)
+    )
     connection.execute("UPDATE decisions SET eligible = 0 WHERE invocation = ?", (row,))
     evaluations = "SELECT n FROM evaluations WHERE invocation = ?"
     connection.execute(f"UPDATE verdicts SET counted = 0 WHERE evaluation IN ({evaluations})", (row,))  # noqa: S608
@@ -244,7 +221,7 @@ def stored_trace(connection: sqlite3.Connection, trace_id: str) -> StoredTrace |
         f"""SELECT {HEAD}, i.span_ids, i.digest, EXISTS (
                 SELECT 1 FROM evaluations e LEFT JOIN verdicts v ON v.evaluation = e.n
                 WHERE e.invocation = i.n AND (e.state <> 'pending' OR v.evaluation IS NOT NULL)
-            ) {FROM_HEAD} WHERE i.trace = ? AND i.merged_into IS NULL ORDER BY i.n""",  # noqa: S608
+            ) {FROM_HEAD} WHERE i.trace = ? AND i.merged_into IS NULL AND i.turns IS NULL ORDER BY i.n""",  # noqa: S608
         (row,),
     )
     return StoredTrace(
@@ -281,6 +258,6 @@ def stored_invocation(connection: sqlite3.Connection, invocation_id: str) -> Inv
             return None
         merged_into = row[-2]
         if merged_into is None:
-            return read_invocation(row)
+            return read_whole(connection, row)
         invocation_id = merged_into
     return None

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Collection, Iterable
 
 from monitor.model.origin import is_backfill
+from monitor.store.sqlite.turns import release_turns
 
 _TAKE = "DELETE FROM waiting WHERE monitor = ? AND settled_at = ? AND invocation = ?"
 
@@ -54,9 +55,16 @@ def retire(connection: sqlite3.Connection, active: Collection[str]) -> int:
 
 def release(connection: sqlite3.Connection, monitor: str) -> int:
     """Drop what waits for one monitor or backfill."""
+    conversations = connection.execute(
+        """SELECT w.invocation FROM waiting w JOIN invocations i ON i.n = w.invocation
+           WHERE w.monitor = ? AND i.turns IS NOT NULL""",
+        (monitor,),
+    ).fetchall()
     connection.execute(
         """UPDATE invocations SET unconsidered = unconsidered - 1
            WHERE n IN (SELECT invocation FROM waiting WHERE monitor = ?)""",
         (monitor,),
     )
-    return connection.execute("DELETE FROM waiting WHERE monitor = ?", (monitor,)).rowcount
+    dropped = connection.execute("DELETE FROM waiting WHERE monitor = ?", (monitor,)).rowcount
+    release_turns(connection, (row for (row,) in conversations))
+    return dropped

@@ -1,0 +1,198 @@
+"""Complete conversations: each a row among the invocations, so that it is considered, drawn, judged and counted like one.
+
+The row has no content of its own: what was said is that of its turns, read when it is asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from monitor.model.conversation import (
+    conversation,
+    conversation_name,
+    digest,
+    is_conversation,
+    merged_attributes,
+    weakest,
+)
+from monitor.model.invocation import Invocation, SettledBy
+from monitor.store.sqlite.blobs import packed_ids
+from monitor.store.sqlite.heads import FROM_HEAD, HEAD, read_invocation, read_or_bare
+from monitor.store.sqlite.revising import revise
+from monitor.store.sqlite.turns import let_go, release_turns
+from monitor.store.sqlite.values import compact
+from monitor.store.sqlite.waiting import enqueue, withdraw
+
+_DUE = "changed_at IS NOT NULL AND changed_at <= ?"
+_TURNS = """
+    SELECT i.id, i.revision, i.trace, i.span_id, i.profile, i.started_at, i.ended_at, i.settled_by, i.late_spans, i.has_error, i.tools,
+           i.model_calls, i.input_tokens, i.output_tokens, i.attributes, i.upstream_probability * i.kept_below, i.has_content, i.conversation_id
+    FROM invocations i WHERE i.conversation = ? AND i.turns IS NULL AND i.merged_into IS NULL ORDER BY i.started_at, i.id
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class _Turn:
+    """A turn as a row of _TURNS."""
+
+    id: str
+    revision: int
+    trace: int
+    span_id: str
+    profile: int
+    started_at: int
+    ended_at: int
+    settled_by: str
+    late_spans: int
+    has_error: int
+    tools: str | None
+    model_calls: int
+    input_tokens: int | None
+    output_tokens: int | None
+    attributes: str | None
+    probability: float
+    has_content: int
+    conversation_id: str
+
+
+def any_due(connection: sqlite3.Connection, silent_since: float) -> bool:
+    """Whether a conversation waits to be completed that has not changed since a time."""
+    found = connection.execute(f"SELECT 1 FROM conversations WHERE {_DUE} LIMIT 1", (silent_since,)).fetchone()  # noqa: S608
+    return found is not None
+
+
+def complete(
+    connection: sqlite3.Connection, silent_since: float, monitors: Sequence[str], now: float, limit: int
+) -> int:
+    """See `Store.complete_conversations`."""
+    due = connection.execute(
+        f"""SELECT n, conversation_id, service, environment FROM conversations WHERE {_DUE} ORDER BY changed_at, n LIMIT ?""",  # noqa: S608
+        (silent_since, limit),
+    ).fetchall()
+    for number, *key in due:
+        _complete(connection, number, (key[0], key[1], key[2]), monitors, now)
+    return len(due)
+
+
+def _complete(
+    connection: sqlite3.Connection, number: int, key: tuple[str, str, str], monitors: Sequence[str], now: float
+) -> None:
+    turns = [_Turn(*row) for row in connection.execute(_TURNS, (number,))]
+    stored = connection.execute(
+        "SELECT n, revision, digest, settled_at FROM invocations WHERE conversation = ? AND turns IS NOT NULL",
+        (number,),
+    ).fetchone()
+    if stored is None and (not monitors or not turns):
+        let_go(connection, number)
+        return
+    connection.execute("UPDATE conversations SET completed_at = ?, changed_at = NULL WHERE n = ?", (now, number))
+    if not turns:
+        _empty(connection, *stored)
+        return
+    values = _values(turns, now)
+    if stored is None:
+        row = _insert(connection, number, key, values, monitors, now)
+    else:
+        row = stored[0]
+        if stored[2] != values["digest"]:
+            revise(connection, row, values | {"revision": stored[1] + 1}, now, rejudge=True)
+    release_turns(connection, [row])
+
+
+def _values(turns: Sequence[_Turn], now: float) -> dict[str, Any]:
+    """The columns of a conversation's row; as `monitor.model.conversation` says, without reading what was said."""
+    last = turns[-1]
+    tools = [name for turn in turns if turn.tools for name in json.loads(turn.tools)]
+    attributes = merged_attributes(json.loads(turn.attributes) for turn in turns if turn.attributes)
+    inputs, outputs = [turn.input_tokens for turn in turns], [turn.output_tokens for turn in turns]
+    return {
+        "trace": last.trace,
+        "span_id": last.span_id,
+        "conversation_id": last.conversation_id,
+        "profile": last.profile,
+        "started_at": turns[0].started_at,
+        "ended_at": last.ended_at,
+        "window_at": min(last.ended_at / 1e9, now),
+        "settled_by": weakest(SettledBy(turn.settled_by) for turn in turns).value,
+        "late_spans": sum(turn.late_spans for turn in turns),
+        "has_error": int(any(turn.has_error for turn in turns)),
+        "tools": compact(tools) if tools else None,
+        "model_calls": sum(turn.model_calls for turn in turns),
+        "input_tokens": None if None in inputs else sum(filter(None, inputs)),
+        "output_tokens": None if None in outputs else sum(filter(None, outputs)),
+        "attributes": compact(attributes) if attributes else None,
+        "upstream_probability": min(turn.probability for turn in turns),
+        "kept_below": 1.0,
+        "digest": digest((turn.id, turn.revision) for turn in turns),
+        "merged_into": None,
+        "has_content": int(any(turn.has_content for turn in turns)),
+        "turns": len(turns),
+    }  # fmt: skip
+
+
+def _insert(
+    connection: sqlite3.Connection, number: int, key: tuple[str, str, str], values: dict[str, Any], monitors: Sequence[str],
+    now: float,
+) -> int:  # fmt: skip
+    name = conversation_name(key)
+    if connection.execute("SELECT 1 FROM invocations WHERE id = ?", (name,)).fetchone() is not None:
+        name = conversation_name(key, taken=True)
+    whole = values | {
+        "id": name,
+        "settled_at": now,
+        "revision": 1,
+        "span_ids": packed_ids(frozenset()),
+        "unconsidered": len(monitors),
+        "conversation": number,
+    }
+    columns, places = ", ".join(whole), ", ".join(f":{name}" for name in whole)
+    cursor = connection.execute(f"INSERT INTO invocations ({columns}) VALUES ({places})", whole)  # noqa: S608
+    row = int(cursor.lastrowid or 0)
+    enqueue(connection, row, now, monitors)
+    return row
+
+
+def _empty(connection: sqlite3.Connection, row: int, revision: int, digest_: str, settled_at: float) -> None:
+    """All turns turned out to belong elsewhere: the conversation is considered and counted no more, until it has turns again."""
+    withdraw(connection, row, settled_at)
+    evaluations = "SELECT n FROM evaluations WHERE invocation = ?"
+    connection.execute("UPDATE invocations SET merged_into = '', unconsidered = 0, digest = '' WHERE n = ?", (row,))
+    connection.execute(f"UPDATE verdicts SET counted = 0 WHERE evaluation IN ({evaluations})", (row,))  # noqa: S608
+    connection.execute("UPDATE decisions SET eligible = 0 WHERE invocation = ?", (row,))
+    connection.execute(
+        """DELETE FROM evaluations WHERE invocation = ? AND state = 'pending' AND n NOT IN (SELECT evaluation FROM verdicts)""",
+        (row,),
+    )
+    connection.execute("UPDATE evaluations SET state = 'done' WHERE invocation = ? AND state = 'pending'", (row,))
+
+
+_TURN_HEADS = f"""
+    SELECT {HEAD} {FROM_HEAD} JOIN conversations k ON k.n = i.conversation
+    WHERE i.conversation = (SELECT conversation FROM invocations WHERE n = ?) AND i.turns IS NULL AND i.merged_into IS NULL
+    AND i.settled_at <= k.completed_at ORDER BY i.started_at, i.id
+"""  # noqa: S608
+"""The turns that a conversation had when it was last complete: one that came since is seen with its next revision."""
+
+
+def read_whole(connection: sqlite3.Connection, row: Sequence[Any]) -> Invocation:
+    """An invocation from a row of HEAD; a conversation with its turns."""
+    if not is_conversation(row[1]):
+        return read_invocation(row)
+    turns = [read_invocation(turn) for turn in connection.execute(_TURN_HEADS, (row[0],))]
+    head = read_invocation(row)
+    return conversation(turns, head.id, head.revision) if turns else head
+
+
+def read_whole_or_bare(connection: sqlite3.Connection, row: Sequence[Any]) -> tuple[Invocation, bool]:
+    """The same; where what is stored of it is damaged its ids, names and times, and True."""
+    if not is_conversation(row[1]):
+        return read_or_bare(row)
+    read = [read_or_bare(turn) for turn in connection.execute(_TURN_HEADS, (row[0],))]
+    head, damaged = read_or_bare(row)
+    if not read or damaged or any(bad for _, bad in read):
+        return head, True
+    return conversation([turn for turn, _ in read], head.id, head.revision), False
