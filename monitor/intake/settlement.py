@@ -132,7 +132,7 @@ def _revised(
         monitors=_waiting(taken, options),
         merged=revision.merged,
         kept_below=taken.trace.kept_below,
-        conversation_monitors=options.conversation_monitors,
+        conversation_monitors=_conversing(taken, options),
         late_turns=options.late_spans is LateSpans.REJUDGE,
     )
 
@@ -209,7 +209,7 @@ def _plain(taken: Taken, material: Material, options: SettlementOptions, settled
         changes=(),
         monitors=_waiting(taken, options),
         kept_below=taken.trace.kept_below,
-        conversation_monitors=options.conversation_monitors,
+        conversation_monitors=_conversing(taken, options),
         late_turns=options.late_spans is LateSpans.REJUDGE,
     )
 
@@ -218,6 +218,11 @@ def _waiting(taken: Taken, options: SettlementOptions) -> tuple[str, ...]:
     """Who is to consider new invocations: the monitors, but for what was read again the backfill that asked for it, and only that."""
     backfill = waiting_for(taken.trace.collector)
     return options.monitors if backfill is None else (backfill,)
+
+
+def _conversing(taken: Taken, options: SettlementOptions) -> tuple[str, ...]:
+    """Who is to consider the conversations that they belong to: nobody for what was read again."""
+    return options.conversation_monitors if waiting_for(taken.trace.collector) is None else ()
 
 
 def _assemble(
