@@ -24,6 +24,7 @@ from monitor.intake.conversations import Conversations
 from monitor.intake.faults import JournalUnwritable
 from monitor.intake.index import Index
 from monitor.intake.journal import Journal
+from monitor.intake.later import assemble_later
 from monitor.intake.options import settlement_options, settling_rules
 from monitor.intake.replay import replay
 from monitor.intake.settler import Settler
@@ -36,7 +37,7 @@ from monitor.logs import configure_logging
 from monitor.model.watched import WatchedMonitor
 from monitor.overview import collector_status, judge_status, monitor_status, process_status
 from monitor.passrates import PassRates
-from monitor.plans import early_drop, kept_attributes, store_redaction
+from monitor.plans import early_drop, kept_attributes, selects_by_tools, store_redaction
 from monitor.regression.detection import Detection
 from monitor.reloading import Reloader
 from monitor.scheduling.scheduler import Scheduler
@@ -120,7 +121,7 @@ class App:
             ) from error
         self.journal = Journal(self.folder / "journal", self.clock, max_bytes=storage.journal.max_size)
         self._parts.append(partial(asyncio.to_thread, self.journal.close))
-        self.store: Store = SqliteStore(self.folder)
+        self.store: Store = SqliteStore(self.folder, assemble_later)
         self._parts.append(partial(asyncio.to_thread, self.store.close))
         released = self.store.release_all_claims()  # the journal's lock says that no other process works here
         if released:
@@ -139,7 +140,9 @@ class App:
         settings, clock, store = self.configuration.settings, self.clock, self.store
         self.index = Index(settling_rules(settings.assembly))
         self.intake = Intake(self.journal, self.index, self.telemetry, clock)
-        options = settlement_options(settings, kept_attributes(settings), store_redaction(settings))
+        options = settlement_options(
+            settings, kept_attributes(settings), store_redaction(settings), by_tools=selects_by_tools(settings)
+        )
         self.settler = Settler(self.journal, self.index, store, self.telemetry, options)
         self.conversations = Conversations(store, settings.assembly.conversation_idle, options.conversation_monitors)
         self.intake.early_drop = early_drop(self.configuration)
@@ -246,7 +249,9 @@ class App:
         settings = configuration.settings
         await self.judges.apply(settings)
         self.workers.use_judges(self.judges.current)
-        options = settlement_options(settings, kept_attributes(settings), store_redaction(settings))
+        options = settlement_options(
+            settings, kept_attributes(settings), store_redaction(settings), by_tools=selects_by_tools(settings)
+        )
         await self.upkeep.between_steps(
             lambda: self.settler.configure(settling_rules(settings.assembly), options, self.clock.now())
         )

@@ -22,7 +22,7 @@ from monitor.judging.judge import Judge
 from monitor.model.backfill import Backfill, BackfillStatus, Position
 from monitor.model.origin import waits_as
 from monitor.model.run import Candidate, Level, RunPlan, RunRequest
-from monitor.sampling import SamplingRule, draw, sampling_rule
+from monitor.sampling import SamplingRule, draw, looks_at_tools, sampling_rule
 from monitor.scheduling.runner import ScheduledMonitor
 from monitor.store.protocol import Store
 
@@ -329,8 +329,15 @@ class Backfills:
         return None
 
     def _request(self, name: str, monitor: ScheduledMonitor, tick: float) -> RunRequest:
-        level = Level(monitor.settings.level)
-        return RunRequest(name, tick, math.inf, monitor.rubrics, started_at=self._clock.now(), level=level)
+        return RunRequest(
+            name,
+            tick,
+            math.inf,
+            monitor.rubrics,
+            started_at=self._clock.now(),
+            level=Level(monitor.settings.level),
+            by_tools=looks_at_tools(monitor.settings),
+        )
 
     # -- kept in the store ---------------------------------------------------------------------------------------------
     def _load(self) -> list[Backfill]:

@@ -6,7 +6,7 @@ from monitor.configuration import Configuration
 from monitor.intake.options import Redact
 from monitor.intake.sink import EarlyDrop
 from monitor.judging.redact import redacted
-from monitor.sampling import sampling_rule
+from monitor.sampling import looks_at_tools, sampling_rule
 from monitor.settings.tree import Settings
 
 
@@ -31,6 +31,11 @@ def kept_attributes(settings: Settings) -> tuple[str, ...]:
         for select in (monitor.select, monitor.sample.always):
             keys.update(dict.fromkeys(select.attributes if select else ()))
     return tuple(keys)
+
+
+def selects_by_tools(settings: Settings) -> bool:
+    """Whether any monitor selects by the tools that were called."""
+    return any(looks_at_tools(monitor) for monitor in settings.monitors.values())
 
 
 def store_redaction(settings: Settings) -> Redact | None:

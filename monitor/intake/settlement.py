@@ -12,7 +12,7 @@ from monitor.assembly import AssemblyContext, assemble
 from monitor.assembly.assemble import read
 from monitor.assembly.deduplicate import unique_logs, unique_spans
 from monitor.assembly.record import Record
-from monitor.intake import revisions, stored_spans
+from monitor.intake import later, revisions, stored_spans
 from monitor.intake.index import Taken
 from monitor.intake.material import Material, decoded
 from monitor.intake.options import SettlementOptions
@@ -65,7 +65,19 @@ def settle(
     if known + len(material.spans.spans) > options.max_spans:
         count = len(material.spans.spans) + len(material.records.logs)
         return Settled(_unchanged(taken, material, stored, options, known), over_limit=count)
-    return _settle_late(taken, material, stored, decoded(traces, logs, material.consumed), options, now)
+    before = decoded(traces, logs, material.consumed)
+    invocations = tuple(later.whole(one, before.spans.spans, before.records.logs) for one in stored.invocations)
+    settled = _settle_late(taken, material, replace(stored, invocations=invocations), before, options, now)
+    return _with_spans_of_unread(settled, stored)
+
+
+def _with_spans_of_unread(settled: Settled, stored: StoredTrace) -> Settled:
+    """The spans stay, where they would go by the options, while an invocation is stored of which only the head was read."""
+    told = settled.settlement
+    replaced = {change.invocation.id for change in told.changes} | set(told.merged)
+    if told.spans is not None or all(one.assembled or one.invocation.id in replaced for one in stored.invocations):
+        return settled
+    return replace(settled, settlement=replace(told, spans=stored.spans))
 
 
 def unassembled(

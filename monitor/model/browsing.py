@@ -60,7 +60,8 @@ class CriteriaCount:
 class DialectCount:
     """So many invocations came in this dialect through this collector; `missing` and `capture` count those that lacked a field.
 
-    `missing` is by field, `capture` by reason (not_captured, redacted, truncated, referenced), each invocation at most once.
+    `missing` is by field, `capture` by reason (not_captured, redacted, truncated, referenced), each invocation at most once. Only `read` of
+    them were looked at for that: those that were assembled, and a sample of the others.
     """
 
     collector: str
@@ -68,3 +69,4 @@ class DialectCount:
     count: int
     missing: Mapping[str, int]
     capture: Mapping[str, int]
+    read: int

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
@@ -81,7 +81,10 @@ class RubricRef:
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """One tick of one monitor; `tick` is seconds since 1970-01-01Z. Candidates settled before `settled_before`."""
+    """One tick of one monitor; `tick` is seconds since 1970-01-01Z. Candidates settled before `settled_before`.
+
+    `by_tools`: the monitor looks at `Candidate.tools`; else they may be left out where only assembly would tell.
+    """
 
     monitor: str
     tick: float
@@ -89,6 +92,7 @@ class RunRequest:
     rubrics: tuple[RubricRef, ...]
     started_at: float
     level: Level = Level.INVOCATION
+    by_tools: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -258,12 +262,21 @@ class InvocationChange:
     `invocation.revision` is already right. `rejudge` asks for new evaluations where it has been judged by the time
     that the store puts the revision in place. `span_ids` are its
     member spans, `digest` a hash of its meaning (equal digests: nothing changed).
+
+    Not `assembled` is a new one of which only the head was read: its content is in the settlement's spans and read when somebody asks.
+    It has no digest yet.
     """
 
     invocation: Invocation
     span_ids: frozenset[str]
     digest: str
     rejudge: bool = False
+    assembled: bool = True
+
+
+AssembleLater = Callable[[bytes, Invocation], InvocationChange]
+"""(raw spans, head) -> an invocation of which only the head was read, as it would have been stored at its settling: same id, revision and
+kept attributes. Raises ValueError when the spans cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,12 +308,13 @@ class TraceSettlement:
 
 @dataclass(frozen=True, slots=True)
 class StoredInvocation:
-    """What the store knows of an invocation of a trace when more data for the trace comes."""
+    """What the store knows of an invocation of a trace when more data for the trace comes. Not `assembled`: only its head, without digest."""
 
     invocation: Invocation
     span_ids: frozenset[str]
     digest: str
     judged: bool
+    assembled: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from monitor.sampling.draw import draw
 from monitor.sampling.expectation import expected_minimum, inclusion_probability
 from monitor.sampling.number import sampling_number
 from monitor.sampling.rule import SamplingRule, sampling_rule
-from monitor.sampling.selection import Selection
+from monitor.sampling.selection import Selection, looks_at_tools
 
 __all__ = [
     "Allowance",
@@ -17,6 +17,7 @@ __all__ = [
     "draw",
     "expected_minimum",
     "inclusion_probability",
+    "looks_at_tools",
     "recompute_over_budget",
     "sampling_number",
     "sampling_rule",

@@ -10,10 +10,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from monitor.model.run import Candidate
-from monitor.settings.tree import Select
+from monitor.settings.tree import MonitorSettings, Select
 
 Values = tuple[str, ...]
 """What a candidate has under a key, as texts; empty where the key is absent."""
+
+
+def looks_at_tools(monitor: MonitorSettings) -> bool:
+    """Whether a monitor selects by the tools that were called, which only assembly tells."""
+    return any(
+        select is not None and "tool" in select.model_fields_set for select in (monitor.select, monitor.sample.always)
+    )
 
 
 def agent_label(candidate: Candidate) -> str:

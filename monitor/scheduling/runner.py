@@ -8,7 +8,7 @@ from typing import Protocol
 
 from monitor.clock import Clock
 from monitor.model.run import Candidate, Level, RubricRef, Run, RunPlan, RunRequest
-from monitor.sampling import PastVerdicts, draw, sampling_rule
+from monitor.sampling import PastVerdicts, draw, looks_at_tools, sampling_rule
 from monitor.scheduling.ticks import Ticks, due_ticks, previous_tick, ticks_of
 from monitor.settings.tree import MonitorSettings
 from monitor.store.protocol import Store
@@ -103,6 +103,7 @@ class Runner:
             rubrics=monitor.rubrics,
             started_at=self._clock.now(),
             level=Level(monitor.settings.level),
+            by_tools=looks_at_tools(monitor.settings),
         )
 
     def _hours(self, name: str, ticks: Ticks, tick: float) -> float:

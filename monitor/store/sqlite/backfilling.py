@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from monitor.model.backfill import BackfillPage, BackfillUse, Position
-from monitor.model.run import Candidate, Decision, Level, RunPlan, RunRequest
+from monitor.model.run import AssembleLater, Candidate, Decision, Level, RunPlan, RunRequest
 from monitor.model.verdict import NotSelected
-from monitor.store.sqlite.heads import CANDIDATE, read_candidate
+from monitor.store.sqlite.heads import CANDIDATE, read_candidate, with_tools
 from monitor.store.sqlite.runs import _count_decisions, _decision_values, _expect_verdicts, _start_evaluations, _Waiting
 
 Decide = Callable[[Sequence[Candidate]], RunPlan]
@@ -34,10 +34,10 @@ class _Found:
 
 def look(
     connection: sqlite3.Connection, request: RunRequest, span: tuple[float, float], after: Position | None, limit: int,
-    decide: Decide,
+    decide: Decide, assemble: AssembleLater,
 ) -> BackfillPage:  # fmt: skip
     """What a step would do, without doing it."""
-    found = list(_found(connection, request, span, after, limit))
+    found = list(_found(connection, request, span, after, limit, assemble))
     _, plan, lacking = _sorted(connection, request, found, decide)
     drawn = sum(decision.drawn for decision in plan.decisions)
     return BackfillPage(
@@ -52,11 +52,11 @@ def look(
 
 def step(
     connection: sqlite3.Connection, request: RunRequest, span: tuple[float, float], after: Position | None, limit: int,
-    decide: Decide,
+    decide: Decide, assemble: AssembleLater,
 ) -> BackfillPage:  # fmt: skip
     """Draw among the next invocations and leave their pending evaluations; see `Store.backfill_step`."""
-    page = look(connection, request, span, after, limit, decide)
-    found = list(_found(connection, request, span, after, limit))
+    page = look(connection, request, span, after, limit, decide, assemble)
+    found = list(_found(connection, request, span, after, limit, assemble))
     fresh, plan, lacking = _sorted(connection, request, found, decide)
     decided = [(decision, fresh[decision.invocation_id]) for decision in plan.decisions]
     connection.executemany(
@@ -140,8 +140,9 @@ def _last_row(connection: sqlite3.Connection) -> int:
 
 
 def _found(
-    connection: sqlite3.Connection, request: RunRequest, span: tuple[float, float], after: Position | None, limit: int
-) -> Iterable[_Found]:
+    connection: sqlite3.Connection, request: RunRequest, span: tuple[float, float], after: Position | None, limit: int,
+    assemble: AssembleLater,
+) -> Iterable[_Found]:  # fmt: skip
     (since, until), monitor = span, request.monitor
     level = request.level is Level.CONVERSATION
     rows = connection.execute(
@@ -157,6 +158,8 @@ def _found(
     )
     for *head, profile, ended_at, has_content, drawn, reason, number, probability, stratum, detail in rows:
         candidate = read_candidate(head)
+        if request.by_tools:
+            candidate = with_tools(connection, head[0], candidate, assemble)
         earlier = None
         if drawn is not None:
             why = None if reason is None else NotSelected(reason)

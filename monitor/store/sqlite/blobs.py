@@ -5,24 +5,33 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Collection
+from contextlib import suppress
 from typing import Any
 
-_PLAIN, _ZLIB = b"\x00", b"\x01"
+from monitor.compression import compressed, decompressed, decompressed_start
+
+_PLAIN, _ZLIB, _ZSTD = b"\x00", b"\x01", b"\x02"
 _HEX_IDS, _TEXT_IDS = b"\x00", b"\x01"
-_LEVEL = 1
-"""Level 6 takes three times the time for a tenth less; writing is what limits how many traces a process can take."""
+_HEX_DIGITS = 16
 
 
 def packed(body: bytes) -> bytes:
     """Compressed, unless that would be longer."""
-    small = zlib.compress(body, _LEVEL)
-    return _ZLIB + small if len(small) < len(body) else _PLAIN + body
+    small = compressed(body)
+    return _ZSTD + small if len(small) < len(body) else _PLAIN + body
+
+
+def as_it_is(body: bytes) -> bytes:
+    """Packed without an attempt to compress: for what its maker has compressed."""
+    return _PLAIN + body
 
 
 def unpacked(blob: bytes) -> bytes:
     """The inverse of `packed`. Raises ValueError for a codec of a later version."""
     codec, body = blob[:1], blob[1:]
-    if codec == _ZLIB:
+    if codec == _ZSTD:
+        return decompressed(body)
+    if codec == _ZLIB:  # earlier versions
         return zlib.decompress(body)
     if codec == _PLAIN:
         return body
@@ -31,7 +40,10 @@ def unpacked(blob: bytes) -> bytes:
 
 def unpacked_start(blob: bytes, size: int) -> bytes:
     """The first `size` bytes of what was packed, without unpacking the rest. Raises ValueError for a codec of a later version."""
-    return zlib.decompressobj().decompress(blob[1:], size) if blob[:1] == _ZLIB else unpacked(blob)[:size]
+    codec = blob[:1]
+    if codec == _ZSTD:
+        return decompressed_start(blob[1:], size)
+    return zlib.decompressobj().decompress(blob[1:], size) if codec == _ZLIB else unpacked(blob)[:size]
 
 
 _encode = json.JSONEncoder(separators=(",", ":"), default=str).encode
@@ -48,18 +60,15 @@ def unpacked_json(blob: bytes) -> Any:
 
 
 def packed_ids(span_ids: Collection[str]) -> bytes:
-    """Span ids, 8 bytes each; as text where one is no 16 hex digits."""
-    try:
-        return _HEX_IDS + b"".join(_eight_bytes(span_id) for span_id in sorted(span_ids))
-    except ValueError:
-        return _TEXT_IDS + " ".join(sorted(span_ids)).encode(errors="surrogatepass")
-
-
-def _eight_bytes(span_id: str) -> bytes:
-    raw = bytes.fromhex(span_id)
-    if len(raw) != 8 or raw.hex() != span_id:
-        raise ValueError("no span id of 16 lower-case hex digits")
-    return raw
+    """Span ids, 8 bytes each; as text where one is no 16 hex digits in lower case."""
+    ordered = sorted(span_ids)
+    joined = "".join(ordered)
+    if all(len(span_id) == _HEX_DIGITS for span_id in ordered):
+        with suppress(ValueError):
+            raw = bytes.fromhex(joined)
+            if raw.hex() == joined:
+                return _HEX_IDS + raw
+    return _TEXT_IDS + " ".join(ordered).encode(errors="surrogatepass")
 
 
 def unpacked_ids(blob: bytes) -> frozenset[str]:

@@ -5,25 +5,29 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from monitor.model.browsing import AnswerQuery, CriteriaCount, CriterionScore, DialectCount
-from monitor.model.invocation import Capture
+from monitor.model.invocation import Capture, Invocation
 from monitor.model.labels import LabelDraw
-from monitor.model.run import Page
+from monitor.model.run import AssembleLater, Page
 from monitor.store.sqlite.blobs import unpacked_json
 from monitor.store.sqlite.content import opening
+from monitor.store.sqlite.heads import FROM_HEAD, HEAD, read_or_bare
 from monitor.store.sqlite.keyset import Conditions, keyset_page
 
 EXCERPT = 400
 """Characters of a question, an answer or an explanation that a listing shows."""
+READ_FOR_DIALECTS = 100
+"""Invocations that are assembled to see what a dialect lacks, of those that were not assembled yet."""
 BEST_OF_DIMENSIONS = 5.0
 """Criteria with a weight are dimensions, scored 1 to 5 (`rubrics.kinds.weighted`); others reach the top of the rubric's own scale."""
 
 _HEAD = """
     i.n, i.id, t.trace_id, i.conversation_id, p.agent, p.agent_version, p.environment, i.started_at, i.ended_at, i.revision,
-    i.has_error, i.tools, i.has_content, c.body
+    i.has_error, i.tools, i.has_content, i.assembled, c.body
 """
 _FROM_INVOCATIONS = """
     FROM invocations i JOIN traces t ON t.n = i.trace JOIN profiles p ON p.n = i.profile
@@ -39,7 +43,7 @@ _FELL_SHORT = """
 """
 
 
-def answers(connection: sqlite3.Connection, query: AnswerQuery) -> Page:
+def answers(connection: sqlite3.Connection, query: AnswerQuery, assemble: AssembleLater) -> Page:
     """See `Store.list_answers`."""
     profiles = _profiles(connection, query)
     if profiles is not None and not profiles:
@@ -65,8 +69,9 @@ def answers(connection: sqlite3.Connection, query: AnswerQuery) -> Page:
     conditions.add(f"{time} >= ?", query.since)
     conditions.add(f"{time} < ?", query.until)
     return keyset_page(
-        connection, query.cursor, query.limit, _HEAD + from_, conditions, keys, lambda row: _answer(connection, row)
-    )
+        connection, query.cursor, query.limit, _HEAD + from_, conditions, keys,
+        lambda row: _answer(connection, row, assemble),
+    )  # fmt: skip
 
 
 def _profiles(connection: sqlite3.Connection, query: AnswerQuery) -> list[int] | None:
@@ -81,10 +86,15 @@ def _profiles(connection: sqlite3.Connection, query: AnswerQuery) -> list[int] |
     return [row for (row,) in found]
 
 
-def _answer(connection: sqlite3.Connection, row: Sequence[Any]) -> dict[str, Any]:
+def _answer(connection: sqlite3.Connection, row: Sequence[Any], assemble: AssembleLater) -> dict[str, Any]:
     (number, invocation_id, trace_id, conversation, agent, version, environment, started, ended, revision, has_error, tools,
-     has_content, body, *evaluation) = row  # fmt: skip
+     has_content, assembled, body, *evaluation) = row  # fmt: skip
     question, answer = opening(body, EXCERPT) if body is not None else (None, None)
+    called = json.loads(tools) if tools else []
+    late = None if assembled or not has_content else _assembled(connection, number, assemble)
+    if late is not None:
+        question, answer = ((said or "")[:EXCERPT] or None for said in (late.user_input, late.final_response))
+        called = [call.name for call in late.tool_calls]
     verdicts = list(_verdicts(connection, number))
     matched = next((one for one in verdicts if evaluation and one["evaluation"] == evaluation[0]), None)
     return {
@@ -98,7 +108,7 @@ def _answer(connection: sqlite3.Connection, row: Sequence[Any]) -> dict[str, Any
         "ended_at": ended / 1e9,
         "revision": revision,
         "has_error": bool(has_error),
-        "tools": json.loads(tools) if tools else [],
+        "tools": called,
         "has_content": bool(has_content),
         "user_input": question,
         "final_response": answer,
@@ -157,26 +167,53 @@ def _scores(text: str, high: float) -> tuple[CriterionScore, ...]:
     )
 
 
-def dialects(connection: sqlite3.Connection, limit: int) -> list[DialectCount]:
+def dialects(connection: sqlite3.Connection, limit: int, assemble: AssembleLater) -> list[DialectCount]:
     """See `Store.dialects`."""
     rows = connection.execute(
-        """SELECT p.collector, p.convention, i.completeness FROM invocations i JOIN profiles p ON p.n = i.profile
-           WHERE i.merged_into IS NULL AND i.turns IS NULL ORDER BY i.ended_at DESC, i.n DESC LIMIT ?""",
+        """SELECT i.n, p.collector, p.convention, i.completeness, i.assembled, i.has_content FROM invocations i
+           JOIN profiles p ON p.n = i.profile WHERE i.merged_into IS NULL AND i.turns IS NULL ORDER BY i.ended_at DESC, i.n DESC LIMIT ?""",
         (limit,),
-    )
-    counts: Counter[tuple[str, str]] = Counter()
-    lacking: dict[tuple[str, str], tuple[Counter[str], Counter[str]]] = {}
-    for collector, convention, gaps in rows:
-        key = (collector, convention)
-        counts[key] += 1
-        missing, capture = lacking.setdefault(key, (Counter(), Counter()))
-        if gaps:
-            found = json.loads(gaps)
-            missing.update(set(found["missing"]))
-            capture.update({Capture(reason).value for reason in found["capture"].values()})
+    ).fetchall()
+    unread = [row for row, *_, assembled, has_content in rows if has_content and not assembled]
+    looked_at = set(unread[:: max(1, len(unread) // READ_FOR_DIALECTS)][:READ_FOR_DIALECTS])
+    found: dict[tuple[str, str], _Lacking] = {}
+    for row, collector, convention, gaps, assembled, _ in rows:
+        one = found.setdefault((collector, convention), _Lacking())
+        one.count += 1
+        if assembled:
+            lacks = json.loads(gaps) if gaps else {"missing": (), "capture": {}}
+            one.note(lacks["missing"], [Capture(reason) for reason in lacks["capture"].values()])
+        elif row in looked_at:
+            late = _assembled(connection, row, assemble)
+            if late is not None:
+                one.note(late.completeness.missing, late.completeness.capture.values())
     return [
-        DialectCount(*key, count, dict(lacking[key][0]), dict(lacking[key][1])) for key, count in counts.most_common()
+        DialectCount(*key, one.count, dict(one.missing), dict(one.capture), one.read)
+        for key, one in sorted(found.items(), key=lambda item: -item[1].count)
     ]
+
+
+@dataclass(slots=True)
+class _Lacking:
+    """What the invocations of a dialect lack; `read` of them were looked at."""
+
+    count: int = 0
+    read: int = 0
+    missing: Counter[str] = field(default_factory=Counter)
+    capture: Counter[str] = field(default_factory=Counter)
+
+    def note(self, missing: Iterable[str], reasons: Iterable[Capture]) -> None:
+        """One more was looked at."""
+        self.read += 1
+        self.missing.update(set(missing))
+        self.capture.update({reason.value for reason in reasons})
+
+
+def _assembled(connection: sqlite3.Connection, row: int, assemble: AssembleLater) -> Invocation | None:
+    """An invocation of which only the head was read, assembled now; None where it cannot be read."""
+    found = connection.execute(f"SELECT {HEAD} {FROM_HEAD} WHERE i.n = ?", (row,)).fetchone()
+    _, late, _ = read_or_bare(found, assemble)
+    return late.invocation if late is not None else None
 
 
 _DRAW = """

@@ -20,6 +20,7 @@ from monitor.model.conversation import (
     weakest,
 )
 from monitor.model.invocation import Invocation, SettledBy
+from monitor.model.run import AssembleLater, InvocationChange
 from monitor.store.sqlite.blobs import packed_ids
 from monitor.store.sqlite.heads import FROM_HEAD, HEAD, read_invocation, read_or_bare
 from monitor.store.sqlite.revising import revise
@@ -178,21 +179,34 @@ _TURN_HEADS = f"""
 """The turns that a conversation had when it was last complete: one that came since is seen with its next revision."""
 
 
-def read_whole(connection: sqlite3.Connection, row: Sequence[Any]) -> Invocation:
+def read_whole(connection: sqlite3.Connection, row: Sequence[Any], assemble: AssembleLater) -> Invocation:
     """An invocation from a row of HEAD; a conversation with its turns."""
     if not is_conversation(row[1]):
-        return read_invocation(row)
-    turns = [read_invocation(turn) for turn in connection.execute(_TURN_HEADS, (row[0],))]
-    head = read_invocation(row)
+        return read_invocation(row, assemble)
+    turns = [read_invocation(turn, assemble) for turn in connection.execute(_TURN_HEADS, (row[0],))]
+    head = read_invocation(row, assemble)
     return conversation(turns, head.id, head.revision) if turns else head
 
 
-def read_whole_or_bare(connection: sqlite3.Connection, row: Sequence[Any]) -> tuple[Invocation, bool]:
-    """The same; where what is stored of it is damaged its ids, names and times, and True."""
+Late = list[tuple[int, InvocationChange]]
+"""What was assembled on the way, by row."""
+
+
+def read_whole_or_bare(
+    connection: sqlite3.Connection, row: Sequence[Any], assemble: AssembleLater
+) -> tuple[Invocation, Late, bool]:
+    """The same, and what was assembled for it; where what is stored of it is damaged its ids, names and times, and True."""
     if not is_conversation(row[1]):
-        return read_or_bare(row)
-    read = [read_or_bare(turn) for turn in connection.execute(_TURN_HEADS, (row[0],))]
-    head, damaged = read_or_bare(row)
-    if not read or damaged or any(bad for _, bad in read):
-        return head, True
-    return conversation([turn for turn, _ in read], head.id, head.revision), False
+        invocation, late, damaged = read_or_bare(row, assemble)
+        return invocation, [(row[0], late)] if late is not None else [], damaged
+    turns: list[Invocation] = []
+    assembled: Late = []
+    head, _, damaged = read_or_bare(row, assemble)
+    for turn in connection.execute(_TURN_HEADS, (row[0],)):
+        invocation, late, bad = read_or_bare(turn, assemble)
+        turns.append(invocation)
+        assembled += [(turn[0], late)] if late is not None else []
+        damaged = damaged or bad
+    if not turns or damaged:
+        return head, assembled, True
+    return conversation(turns, head.id, head.revision), assembled, False

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from monitor.model.invocation import Invocation
-from monitor.model.run import MAX_CRASHES, Evaluation, PendingCount, RubricRef
+from monitor.model.run import MAX_CRASHES, AssembleLater, Evaluation, InvocationChange, PendingCount, RubricRef
 from monitor.store.sqlite.conversations import read_whole_or_bare
 from monitor.store.sqlite.heads import FROM_HEAD, HEAD
 
@@ -122,38 +122,45 @@ def _claimed(connection: sqlite3.Connection, row: int) -> Claim:
     return Claim(row, invocation, monitor, ref, probability, number, revision, attempts, created, crashes)
 
 
-def read_claims(connection: sqlite3.Connection, claims: Sequence[Claim]) -> list[Evaluation]:
-    """The claims with their invocations; those of one invocation share it. What was deleted meanwhile is left out.
+def read_claims(
+    connection: sqlite3.Connection, claims: Sequence[Claim], assemble: AssembleLater
+) -> tuple[list[Evaluation], list[tuple[int, InvocationChange]]]:
+    """The claims with their invocations; those of one invocation share it. What was deleted meanwhile is left out. And what was assembled for
+    that, by row: it is worth keeping, because it may be asked for again, and its figures outlive its content.
 
     One that cannot be read is given without content and marked, so that it fails instead of stopping all later claims.
     """
     invocations: dict[int, tuple[Invocation, bool] | None] = {}
+    assembled: list[tuple[int, InvocationChange]] = []
     evaluations = []
     for found in claims:
         if found.invocation not in invocations:
-            row = connection.execute(
-                f"SELECT {HEAD} {FROM_HEAD} WHERE i.n = ?",
-                (found.invocation,),
-            ).fetchone()
-            invocations[found.invocation] = None if row is None else read_whole_or_bare(connection, row)
+            row = connection.execute(f"SELECT {HEAD} {FROM_HEAD} WHERE i.n = ?", (found.invocation,)).fetchone()
+            invocations[found.invocation] = None
+            if row is not None:
+                invocation, late, unreadable = read_whole_or_bare(connection, row, assemble)
+                invocations[found.invocation] = invocation, unreadable
+                assembled += late
         read = invocations[found.invocation]
         if read is not None:
-            evaluations.append(
-                Evaluation(
-                    id=found.row,
-                    monitor=found.monitor,
-                    rubric=found.rubric,
-                    invocation=read[0],
-                    inclusion_probability=found.inclusion_probability,
-                    number=found.number,
-                    revision=found.revision,
-                    attempts=found.attempts,
-                    created_at=found.created_at,
-                    unreadable=read[1],
-                    crashes=found.crashes,
-                )
-            )
-    return evaluations
+            evaluations.append(_evaluation(found, *read))
+    return evaluations, assembled
+
+
+def _evaluation(found: Claim, invocation: Invocation, unreadable: bool) -> Evaluation:
+    return Evaluation(
+        id=found.row,
+        monitor=found.monitor,
+        rubric=found.rubric,
+        invocation=invocation,
+        inclusion_probability=found.inclusion_probability,
+        number=found.number,
+        revision=found.revision,
+        attempts=found.attempts,
+        created_at=found.created_at,
+        unreadable=unreadable,
+        crashes=found.crashes,
+    )
 
 
 _MINE = "n = ? AND state = 'pending' AND claimed = 1 AND attempts = ? AND revision = ?"

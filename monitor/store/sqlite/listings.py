@@ -9,7 +9,7 @@ from dataclasses import asdict
 from typing import Any
 
 from monitor.clock import rfc3339
-from monitor.model.run import Page, Query
+from monitor.model.run import AssembleLater, Page, Query
 from monitor.model.wire import invocation_json, verdict_json
 from monitor.store.sqlite.heads import FROM_HEAD, HEAD, read_invocation
 from monitor.store.sqlite.keyset import Conditions, keyset_page
@@ -17,7 +17,7 @@ from monitor.store.sqlite.runs import read_run
 from monitor.store.sqlite.verdicts import FROM_VERDICT, VERDICT, read_verdict
 
 
-def invocations(connection: sqlite3.Connection, query: Query) -> Page:
+def invocations(connection: sqlite3.Connection, query: Query, assemble: AssembleLater) -> Page:
     """See `Store.list_invocations`. Those that were merged into another are left out."""
     conditions = Conditions()
     conditions.add("i.merged_into IS NULL AND i.turns IS NULL")
@@ -27,7 +27,7 @@ def invocations(connection: sqlite3.Connection, query: Query) -> Page:
     conditions.add("i.ended_at < ?", None if query.until is None else round(query.until * 1e9))
     return keyset_page(
         connection, query.cursor, query.limit, f"{HEAD} {FROM_HEAD}", conditions, ("i.ended_at", "i.n"),
-        lambda row: invocation_json(read_invocation(row)),
+        lambda row: invocation_json(read_invocation(row, assemble)),
     )  # fmt: skip
 
 

@@ -178,6 +178,10 @@ MIGRATIONS = (
     ) STRICT;
     CREATE INDEX conversations_open ON conversations (changed_at) WHERE changed_at IS NOT NULL;
     """,
+    """
+    -- 0: only the head was read; while `has_content`, what was said is in the trace's spans.
+    ALTER TABLE invocations ADD COLUMN assembled INTEGER NOT NULL DEFAULT 1;
+    """,
 )
 
 

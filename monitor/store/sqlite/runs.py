@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from monitor.model.run import Candidate, Decision, Level, Run, RunPlan, RunRequest, Stratum
+from monitor.model.run import AssembleLater, Candidate, Decision, Level, Run, RunPlan, RunRequest, Stratum
 from monitor.model.tallies import TallyName
 from monitor.model.verdict import NotSelected, Outcome
-from monitor.store.sqlite.heads import CANDIDATE, read_candidate
+from monitor.store.sqlite.heads import CANDIDATE, read_candidate, with_tools
 from monitor.store.sqlite.tallies import Counting, set_tally
 from monitor.store.sqlite.turns import release_turns
 from monitor.store.sqlite.values import compact, text
@@ -51,12 +51,20 @@ def last_run(connection: sqlite3.Connection, monitor: str, *, completed: bool, b
 
 
 def execute(
-    connection: sqlite3.Connection, request: RunRequest, decide: Callable[[Sequence[Candidate], float], RunPlan]
+    connection: sqlite3.Connection,
+    request: RunRequest,
+    decide: Callable[[Sequence[Candidate], float], RunPlan],
+    assemble: AssembleLater,
 ) -> Run | None:
     """See `Store.execute_run`. Raises ValueError for a decision about somebody who was no candidate."""
     if _was_run(connection, request):
         return None
     waiting = {found.candidate.invocation_id: found for found in _candidates(connection, request)}
+    if request.by_tools:
+        waiting = {
+            key: replace(one, candidate=with_tools(connection, one.row, one.candidate, assemble))
+            for key, one in waiting.items()
+        }
     plan = decide([found.candidate for found in waiting.values()], _carry(connection, request))
     strangers = [decision for decision in plan.decisions if decision.invocation_id not in waiting]
     if strangers:

@@ -17,8 +17,10 @@ from monitor.model.evidence import CriterionScores, LoggedVerdict, RegressionSta
 from monitor.model.invocation import Invocation
 from monitor.model.labels import HumanLabel, JudgeCheck, LabelDraw, Labelled
 from monitor.model.run import (
+    AssembleLater,
     Candidate,
     Evaluation,
+    InvocationChange,
     JournalPosition,
     Judged,
     Page,
@@ -43,6 +45,7 @@ from monitor.store.sqlite import (
     evaluations,
     explanations,
     figures,
+    fresh_traces,
     labels,
     listings,
     runs,
@@ -64,16 +67,22 @@ _BATCH, _SMALL_BATCH = 500, 50
 """Invocations that one transaction of a retention erases: others wait for it. The small one goes by size, not further than needed."""
 
 
+def unread(_spans: bytes, _head: Invocation) -> InvocationChange:
+    """For stores that are given whole invocations only. Raises ValueError."""
+    raise ValueError("only the head of this invocation was stored, and nothing here reads the rest")
+
+
 class SqliteStore:
     """Everything rubricd remembers, in one file of a folder. See `monitor.store.protocol.Store` for what each method promises.
 
-    Opening creates or migrates the database. Raises StoreUnwritable, StoreTooNew.
+    `assemble` reads invocations of which only the head was stored, whenever their content is asked for. Opening creates or migrates the database. Raises StoreUnwritable, StoreTooNew.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, assemble: AssembleLater = unread) -> None:
         path = folder.absolute() / DATABASE
         self._writer = Writer(path)
         self._reads = ReadPool(path)
+        self._assemble = assemble
         self._turns = itertools.count()
         self._log_holds_erased = True  # an earlier process may have erased something
         self._tallies: dict[tuple[str, str], Tally] = {}
@@ -93,12 +102,12 @@ class SqliteStore:
     def consumed_positions(self, trace_ids: Collection[str]) -> Mapping[str, JournalPosition]:
         """For those of the traces that have settled: up to where the journal has been read for them."""
         with self._reads.snapshot() as connection:
-            return traces.consumed_positions(connection, trace_ids)
+            return fresh_traces.positions(connection, trace_ids)
 
     def invocation(self, invocation_id: str) -> Invocation | None:
         """An invocation by its id."""
         with self._reads.snapshot() as connection:
-            return traces.stored_invocation(connection, invocation_id)
+            return traces.stored_invocation(connection, invocation_id, self._assemble)
 
     def complete_conversations(self, silent_since: float, monitors: Sequence[str], now: float, limit: int = 100) -> int:
         """Complete conversations that have been silent since a time; asks the writer only where there is one."""
@@ -120,7 +129,7 @@ class SqliteStore:
 
     def execute_run(self, request: RunRequest, decide: Callable[[Sequence[Candidate], float], RunPlan]) -> Run | None:
         """One tick; `decide` is called in the writer's thread and holds up all other writing."""
-        return self._writer.call(lambda c: runs.execute(c, request, decide))
+        return self._writer.call(lambda c: runs.execute(c, request, decide, self._assemble))
 
     def miss_run(self, request: RunRequest) -> Run | None:
         """Record a tick that is not caught up."""
@@ -153,14 +162,14 @@ class SqliteStore:
     ) -> BackfillPage:  # fmt: skip
         """What `backfill_step` would do."""
         with self._reads.snapshot() as connection:
-            return backfilling.look(connection, request, span, after, limit, decide)
+            return backfilling.look(connection, request, span, after, limit, decide, self._assemble)
 
     def backfill_step(
         self, request: RunRequest, span: tuple[float, float], after: Position | None, limit: int,
         decide: Callable[[Sequence[Candidate]], RunPlan],
     ) -> BackfillPage:  # fmt: skip
         """One step of a backfill."""
-        return self._writer.call(lambda c: backfilling.step(c, request, span, after, limit, decide))
+        return self._writer.call(lambda c: backfilling.step(c, request, span, after, limit, decide, self._assemble))
 
     def backfill_errors(self, request: RunRequest, span: tuple[float, float], *, count_only: bool = False) -> int:
         """Let failed evaluations be judged once more, or count them."""
@@ -192,7 +201,11 @@ class SqliteStore:
         if not claims:
             return ()
         with self._reads.snapshot() as connection:
-            return evaluations.read_claims(connection, claims)
+            read, assembled = evaluations.read_claims(connection, claims, self._assemble)
+        if assembled:
+            ready = [(row, traces.prepared(change)) for row, change in assembled]
+            self._writer.call(lambda c: traces.save_assembled(c, ready), durable=False)
+        return read
 
     def finish_evaluations(self, results: Sequence[tuple[Evaluation, Verdict]]) -> None:
         """Store verdicts and failed evaluations."""
@@ -324,7 +337,7 @@ class SqliteStore:
     def list_invocations(self, query: Query) -> Page:
         """Invocations as JSON, newest first."""
         with self._reads.snapshot() as connection:
-            return listings.invocations(connection, query)
+            return listings.invocations(connection, query, self._assemble)
 
     def list_verdicts(self, query: Query) -> Page:
         """Verdicts as JSON, newest first."""
@@ -349,7 +362,7 @@ class SqliteStore:
     def list_answers(self, query: AnswerQuery) -> Page:
         """Invocations or verdicts as the pages show them, newest first."""
         with self._reads.snapshot() as connection:
-            return browsing.answers(connection, query)
+            return browsing.answers(connection, query, self._assemble)
 
     def criteria_counts(self, monitor: str, since: float, until: float, limit: int) -> Sequence[CriteriaCount]:
         """What the criteria scored in the newest verdicts of a time."""
@@ -359,7 +372,7 @@ class SqliteStore:
     def dialects(self, limit: int) -> Sequence[DialectCount]:
         """In which dialects the newest invocations came and what they lacked."""
         with self._reads.snapshot() as connection:
-            return browsing.dialects(connection, limit)
+            return browsing.dialects(connection, limit, self._assemble)
 
     # -- erasing
     def forget(self, *, trace_id: str | None = None, conversation_id: str | None = None, now: float = _FOR_EVER) -> int:

@@ -3,18 +3,41 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from monitor.model.invocation import Invocation
-from monitor.model.run import InvocationChange, JournalPosition, StoredInvocation, StoredTrace, TraceSettlement
-from monitor.model.tallies import TallyName
-from monitor.store.sqlite.blobs import packed, packed_ids, unpacked, unpacked_ids
+from monitor.model.run import (
+    AssembleLater,
+    InvocationChange,
+    JournalPosition,
+    StoredInvocation,
+    StoredTrace,
+    TraceSettlement,
+)
+from monitor.store.sqlite.blobs import as_it_is, packed_ids, unpacked, unpacked_ids
 from monitor.store.sqlite.content import content_blob
 from monitor.store.sqlite.conversations import read_whole
 from monitor.store.sqlite.erasure import erase_content, is_forgotten
-from monitor.store.sqlite.heads import FROM_HEAD, HEAD, head_values, profile_of, read_invocation
+from monitor.store.sqlite.fresh_traces import (
+    PreparedChange,
+    PreparedTrace,
+    count,
+    insert,
+    insertion,
+    new_values,
+    split_fresh,
+    values_of,
+)
+from monitor.store.sqlite.heads import (
+    FROM_HEAD,
+    HEAD,
+    Profiles,
+    head_values,
+    read_head,
+    read_stored,
+)
 from monitor.store.sqlite.revising import revise
 from monitor.store.sqlite.tallies import Counting
 from monitor.store.sqlite.turns import leave, note_turn
@@ -22,43 +45,39 @@ from monitor.store.sqlite.values import text
 from monitor.store.sqlite.waiting import enqueue, withdraw
 
 
-@dataclass(frozen=True, slots=True)
-class PreparedChange:
-    """An invocation ready to be written: compressed before the transaction, in the caller's thread."""
-
-    change: InvocationChange
-    head: Mapping[str, Any]
-    content: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class PreparedTrace:
-    """A settlement ready to be written."""
-
-    settlement: TraceSettlement
-    changes: tuple[PreparedChange, ...]
-    spans: bytes | None
-
-
 def prepare(settlement: TraceSettlement) -> PreparedTrace:
     """Do all that needs no database."""
-    changes = tuple(
-        PreparedChange(change, head_values(change.invocation), content_blob(change.invocation))
-        for change in settlement.changes
-    )
-    return PreparedTrace(settlement, changes, None if settlement.spans is None else packed(settlement.spans))
+    changes = tuple(prepared(change) for change in settlement.changes)
+    return PreparedTrace(settlement, changes, None if settlement.spans is None else as_it_is(settlement.spans))
 
 
-def save(connection: sqlite3.Connection, prepared: Sequence[PreparedTrace]) -> None:
+def prepared(change: InvocationChange) -> PreparedChange:
+    """Do all that an invocation needs no database for."""
+    content = content_blob(change.invocation) if change.assembled else None
+    return PreparedChange(change, head_values(change.invocation), content)
+
+
+def save(connection: sqlite3.Connection, ready: Sequence[PreparedTrace]) -> None:
     """Write settlements; see `Store.save_traces`."""
-    counting = Counting()
-    for trace in prepared:
+    counting, profiles = Counting(), Profiles(connection)
+    fresh, others = split_fresh(connection, ready)
+    insert(connection, fresh, profiles, counting)
+    for trace in others:
         row, forgotten = _save_trace(connection, trace)
         for change in trace.changes:
-            _save_invocation(connection, trace.settlement, row, change, counting, forgotten=forgotten)
+            _save_invocation(connection, trace.settlement, row, change, _Saving(counting, profiles, forgotten))
         for merged, holder in trace.settlement.merged.items():
             _mark_merged(connection, merged, holder)
     counting.write(connection)
+
+
+@dataclass(frozen=True, slots=True)
+class _Saving:
+    """What saving an invocation needs besides it; `forgotten`: its trace was to be forgotten."""
+
+    counting: Counting
+    profiles: Profiles
+    forgotten: bool
 
 
 def _save_trace(connection: sqlite3.Connection, trace: PreparedTrace) -> tuple[int, bool]:
@@ -113,13 +132,7 @@ def _values(told: TraceSettlement) -> tuple[Any, ...]:
 
 
 def _save_invocation(
-    connection: sqlite3.Connection,
-    settlement: TraceSettlement,
-    trace: int,
-    prepared: PreparedChange,
-    counting: Counting,
-    *,
-    forgotten: bool,
+    connection: sqlite3.Connection, settlement: TraceSettlement, trace: int, prepared: PreparedChange, saving: _Saving
 ) -> None:
     invocation = prepared.change.invocation
     found = connection.execute(
@@ -127,59 +140,23 @@ def _save_invocation(
     ).fetchone()
     if found is not None and found[1] >= invocation.revision:
         return
-    keep = not (forgotten or (found is not None and found[2]))
-    values = dict(prepared.head) | {
-        "profile": profile_of(connection, invocation),
-        "window_at": min(invocation.ended_at / 1e9, settlement.settled_at),
-        "kept_below": settlement.kept_below,
-        "digest": prepared.change.digest,
-        "span_ids": packed_ids(prepared.change.span_ids),
-        "merged_into": None,
-        "has_content": int(keep),
-    }
+    keep = not (saving.forgotten or (found is not None and found[2]))
+    values = values_of(settlement, prepared, saving.profiles)
     if not keep:
-        values["attributes"] = None
+        values |= {"has_content": 0, "attributes": None}
     if found is None:
-        row = _insert(connection, settlement, trace, invocation, values)
-        _count(counting, settlement, invocation)
+        values |= new_values(settlement, trace, invocation)
+        row = int(connection.execute(insertion(values), values).lastrowid or 0)
+        enqueue(connection, row, settlement.settled_at, settlement.monitors)
+        count(saving.counting, [(settlement, invocation)])
     else:
         row = found[0]
         revise(connection, row, values, settlement.settled_at, rejudge=prepared.change.rejudge)
-    if keep:
+    if keep and prepared.content is not None:
         connection.execute(
             "INSERT OR REPLACE INTO invocation_content (invocation, body) VALUES (?, ?)", (row, prepared.content)
         )
     note_turn(connection, row, settlement)
-
-
-def _insert(
-    connection: sqlite3.Connection,
-    settlement: TraceSettlement,
-    trace: int,
-    invocation: Invocation,
-    values: dict[str, Any],
-) -> int:
-    values |= {
-        "id": text(invocation.id),
-        "trace": trace,
-        "settled_at": settlement.settled_at,
-        "unconsidered": len(settlement.monitors),
-    }
-    columns, places = ", ".join(values), ", ".join(f":{name}" for name in values)
-    cursor = connection.execute(f"INSERT INTO invocations ({columns}) VALUES ({places})", values)  # noqa: S608
-    row = int(cursor.lastrowid or 0)
-    enqueue(connection, row, settlement.settled_at, settlement.monitors)
-    return row
-
-
-def _count(counting: Counting, settlement: TraceSettlement, invocation: Invocation) -> None:
-    labels = {
-        "agent": invocation.label_agent,
-        "agent_version": invocation.agent_version or "",
-        "environment": invocation.environment or "",
-        "settled_by": invocation.completeness.settled_by.value,
-    }
-    counting.add(TallyName.INVOCATIONS, labels, settlement.settled_at)
 
 
 def _mark_merged(connection: sqlite3.Connection, merged: str, holder: str) -> None:
@@ -232,23 +209,19 @@ def stored_trace(connection: sqlite3.Connection, trace_id: str) -> StoredTrace |
         late_spans=late_spans,
         spans=None if spans is None else unpacked(spans),
         invocations=tuple(
-            StoredInvocation(read_invocation(head), unpacked_ids(span_ids), digest, bool(judged))
+            StoredInvocation(
+                read_stored(head) if digest else read_head(head),
+                unpacked_ids(span_ids),
+                digest,
+                bool(judged),
+                bool(digest),
+            )
             for *head, span_ids, digest, judged in invocations
         ),
     )
 
 
-def consumed_positions(connection: sqlite3.Connection, trace_ids: Collection[str]) -> dict[str, JournalPosition]:
-    """See `Store.consumed_positions`."""
-    positions = {}
-    for trace_id in trace_ids:
-        found = connection.execute("SELECT segment, position FROM traces WHERE trace_id = ?", (trace_id,)).fetchone()
-        if found is not None:
-            positions[trace_id] = JournalPosition(*found)
-    return positions
-
-
-def stored_invocation(connection: sqlite3.Connection, invocation_id: str) -> Invocation | None:
+def stored_invocation(connection: sqlite3.Connection, invocation_id: str, assemble: AssembleLater) -> Invocation | None:
     """See `Store.invocation`. Chains of merges are followed; each step leads to an invocation that was stored earlier."""
     seen: set[str] = set()
     while invocation_id not in seen:
@@ -256,8 +229,35 @@ def stored_invocation(connection: sqlite3.Connection, invocation_id: str) -> Inv
         row = connection.execute(f"SELECT {HEAD} {FROM_HEAD} WHERE i.id = ?", (invocation_id,)).fetchone()
         if row is None:
             return None
-        merged_into = row[-2]
+        merged_into = row[-3]
         if merged_into is None:
-            return read_whole(connection, row)
+            return read_whole(connection, row, assemble)
         invocation_id = merged_into
     return None
+
+
+def save_assembled(connection: sqlite3.Connection, assembled: Sequence[tuple[int, PreparedChange]]) -> None:
+    """Keep invocations (by their rows) that were assembled since only their heads were read, unless they were revised or erased meanwhile."""
+    for row, prepared in assembled:
+        change = prepared.change
+        kept = {
+            name: prepared.head[name]
+            for name in ("completeness", "tools", "model_calls", "input_tokens", "output_tokens")
+        }
+        values = {
+            **kept,
+            "digest": change.digest,
+            "span_ids": packed_ids(change.span_ids),
+            "row": row,
+            "revision": change.invocation.revision,
+        }
+        found = connection.execute(
+            """UPDATE invocations SET completeness = :completeness, tools = :tools, model_calls = :model_calls,
+               input_tokens = :input_tokens, output_tokens = :output_tokens, digest = :digest, span_ids = :span_ids, assembled = 1
+               WHERE n = :row AND assembled = 0 AND has_content = 1 AND revision = :revision""",
+            values,
+        )
+        if found.rowcount:
+            connection.execute(
+                "INSERT OR REPLACE INTO invocation_content (invocation, body) VALUES (?, ?)", (row, prepared.content)
+            )

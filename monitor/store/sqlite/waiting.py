@@ -13,10 +13,12 @@ _TAKE = "DELETE FROM waiting WHERE monitor = ? AND settled_at = ? AND invocation
 
 def enqueue(connection: sqlite3.Connection, invocation: int, settled_at: float, monitors: Iterable[str]) -> None:
     """Let an invocation wait for each of the monitors."""
-    connection.executemany(
-        "INSERT INTO waiting (monitor, settled_at, invocation) VALUES (?, ?, ?)",
-        ((monitor, settled_at, invocation) for monitor in monitors),
-    )
+    enqueue_all(connection, ((monitor, settled_at, invocation) for monitor in monitors))
+
+
+def enqueue_all(connection: sqlite3.Connection, waiting: Iterable[tuple[str, float, int]]) -> None:
+    """Let invocations wait: (monitor, settled_at, invocation)."""
+    connection.executemany("INSERT INTO waiting (monitor, settled_at, invocation) VALUES (?, ?, ?)", waiting)
 
 
 def take(connection: sqlite3.Connection, monitor: str, taken: Iterable[tuple[float, int]]) -> None:
