@@ -64,6 +64,7 @@ class Overloaded(Exception):
 class SpanSink(Protocol):
     """Takes OTLP export requests.
 
+    `pressure` is asked before a request is read; it is cheap, and may be called from any thread.
     `accept` may be called from any thread and does its decoding on the calling one: never call it on an event loop.
     Raises MalformedRequest or Overloaded at once; otherwise the future resolves when the data is durable, or
     fails with Overloaded when it could not be made durable (disk full, read-only, closing).
@@ -71,6 +72,10 @@ class SpanSink(Protocol):
 
     def accept(self, body: bytes, signal: Signal, encoding: Encoding, collector: str) -> Future[Accepted]:
         """Take one export request that came by the collector of that name (`otlp`, `tempo/prod`)."""
+        ...
+
+    def pressure(self) -> float:
+        """How much of the room for data that has not settled is used, from 0. Raises Overloaded while nothing can be taken."""
         ...
 
 

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
+
+from collectors.otlp.senders import of_socket
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -27,15 +30,33 @@ def allowed(kind: str) -> int:
 
 
 def bound(server: web.Server | None, kind: str) -> None:
-    """Let a server of aiohttp, not listening yet, hold no more connections than `allowed`: one more is closed at once."""
+    """Let a server of aiohttp, not listening yet, hold no more connections than `allowed`: one more is closed at once.
+
+    A receiver holds no more than half of them for one address, so that nobody can keep the others out.
+    """
     assert server is not None
     most = allowed(kind)
-    take = server.connection_made
+    most_of_one = most // 2 if kind == "otlp" else most
+    take, lose = server.connection_made, server.connection_lost
+    addresses: dict[RequestHandler, str] = {}
+    counts: Counter[str] = Counter()
 
     def connection_made(handler: RequestHandler, transport: asyncio.Transport) -> None:
-        if len(server.connections) >= most:
+        address = of_socket(transport.get_extra_info("peername")).address
+        if len(addresses) >= most or counts[address] >= most_of_one:
             transport.close()
-        else:
-            take(handler, transport)
+            return
+        addresses[handler] = address
+        counts[address] += 1
+        take(handler, transport)
+
+    def connection_lost(handler: RequestHandler, reason: BaseException | None = None) -> None:
+        address = addresses.pop(handler, None)
+        if address is not None:
+            counts[address] -= 1
+            if not counts[address]:
+                del counts[address]
+        lose(handler, reason)
 
     server.connection_made = connection_made  # type: ignore[method-assign]
+    server.connection_lost = connection_lost  # type: ignore[method-assign]

@@ -12,6 +12,7 @@ from collectors.otlp.answer import StatusCode
 from collectors.otlp.body import Compression, TooLarge, unpack
 from collectors.otlp.config import ReceiverConfig
 from collectors.otlp.in_flight import Holding, InFlight
+from collectors.otlp.senders import Recent, Sender
 from collectors.otlp.tokens import BearerTokens
 from collectors.sink import (
     Accepted,
@@ -28,6 +29,9 @@ logger = logging.getLogger(__name__)
 
 ACKNOWLEDGE_SECONDS = 10.0
 """How long a request waits for its data to be durable before the client is asked to send it again; clients wait 10 s."""
+
+SHARED_FROM = 0.75
+"""From this part of the room for unsettled data on, only senders that sent no more than the average lately are taken; see Recent."""
 
 _MOST_COMPLAINTS = 256
 
@@ -46,7 +50,15 @@ class Refusal(Exception):
 class Gate:
     """The common part of a receiver. `take` may be called from any thread, the rest from one thread or several."""
 
-    def __init__(self, name: str, place: str, config: ReceiverConfig, sink: SpanSink, meter: IntakeMeter) -> None:
+    def __init__(
+        self,
+        name: str,
+        place: str,
+        config: ReceiverConfig,
+        sink: SpanSink,
+        meter: IntakeMeter,
+        recent: Recent | None = None,
+    ) -> None:
         self.name = name
         self.place = place
         self.limit = config.max_request_bytes
@@ -56,6 +68,7 @@ class Gate:
         self._tokens: BearerTokens | None = None
         self._sink = sink
         self._meter = meter
+        self._recent = recent or Recent()
         self._complained: set[tuple[str, str]] = set()
 
     def open(self) -> None:
@@ -73,8 +86,8 @@ class Gate:
         """What is wrong with a file that was right at the start, or None."""
         return None if self._tokens is None else self._tokens.problem
 
-    def admit(self, authorization: str | None) -> None:
-        """Raise the Refusal of a request that is not to be read at all."""
+    def admit(self, authorization: str | None, sender: Sender, now: float) -> None:
+        """Raise the Refusal of a request that is not to be read at all; `now` is seconds of a clock that never goes back."""
         if self.draining:
             raise self.refuse(Overloaded("this receiver is stopping"))
         if self._tokens is not None and not self._tokens.accept(authorization):
@@ -82,8 +95,16 @@ class Gate:
             raise Refusal(
                 401, StatusCode.UNAUTHENTICATED, "send Authorization: Bearer with a token that is configured here"
             )
+        try:
+            self._make_sure_of_room(sender, now)
+        except Overloaded as error:
+            raise self.refuse(error) from None
+
+    def _make_sure_of_room(self, sender: Sender, now: float) -> None:
         if self.in_flight.full:
-            raise self.refuse(Overloaded(self.in_flight.message))
+            raise Overloaded(self.in_flight.message)
+        if self._sink.pressure() >= SHARED_FROM and self._recent.over_share(sender.address, now):
+            raise Overloaded("room for unsettled data is short, and this sender has sent more than others", 2.0)
 
     def refuse(self, error: TooLarge | Overloaded | MalformedRequest) -> Refusal:
         """Count a request that never reaches the sink, and say why."""
@@ -97,7 +118,13 @@ class Gate:
         return Refusal(415, StatusCode.INVALID_ARGUMENT, message)
 
     def take(
-        self, body: bytes, compression: Compression, signal: Signal, encoding: Encoding, holding: Holding
+        self,
+        body: bytes,
+        compression: Compression,
+        signal: Signal,
+        encoding: Encoding,
+        holding: Holding,
+        now: float,
     ) -> Future[Accepted]:
         """Unpack a body and hand it to the sink; blocks, so never on an event loop. Raises Refusal.
 
@@ -108,9 +135,11 @@ class Gate:
         except (TooLarge, Overloaded, MalformedRequest) as error:
             raise self.refuse(error) from None
         try:
-            return self._sink.accept(unpacked, signal, encoding, self.name)
+            durable = self._sink.accept(unpacked, signal, encoding, self.name)
         except (MalformedRequest, Overloaded) as error:
             raise refusal_of(error) from None
+        self._recent.note(holding.sender.address, len(unpacked), now)
+        return durable
 
     def complain(self, peer: str, refusal: Refusal) -> None:
         """Log a refusal that a person has to look into: once per peer and status, and never what the request says."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from typing import Any
 
@@ -22,7 +21,9 @@ from collectors.otlp import answer, tls
 from collectors.otlp.body import sniffed_compression
 from collectors.otlp.config import ReceiverConfig
 from collectors.otlp.endpoint import Endpoint, bind, parse_endpoint
+from collectors.otlp.fair_pool import FairPool, GrpcPool
 from collectors.otlp.gate import ACKNOWLEDGE_SECONDS, Gate, refusal_of
+from collectors.otlp.senders import Recent, of_grpc
 from collectors.sink import Encoding, IntakeMeter, MalformedRequest, Overloaded, Signal, SpanSink
 
 TRACE_SERVICE = "opentelemetry.proto.collector.trace.v1.TraceService"
@@ -33,6 +34,7 @@ MESSAGE_SECONDS = 30.0
 """How long the message of a call may take; exporters give up after 10 s."""
 
 _THREADS = 32  # a thread waits while its data become durable; idle ones are not created
+_CALLS_OF_CONNECTION = 64  # exporters have 1 to 10 under way; a client that wants more waits on its own side
 _STOP_SECONDS = 5.0
 _SWEEP_SECONDS = 5.0
 _ROOM_ABOVE_LIMIT = 64 << 20
@@ -52,16 +54,17 @@ class GrpcReceiver:
         meter: IntakeMeter,
         message_seconds: float = MESSAGE_SECONDS,
         acknowledge_seconds: float = ACKNOWLEDGE_SECONDS,
+        recent: Recent | None = None,
     ) -> None:
         self.name = name
         self._config = config
-        self._gate = Gate(name, f"{name}: grpc", config, sink, meter)
+        self._gate = Gate(name, f"{name}: grpc", config, sink, meter, recent)
         self._message_seconds = message_seconds
         self._acknowledge_seconds = acknowledge_seconds
         self._awaited: dict[Any, float] = {}
         self._server: Any = None
         self._health: Any = None
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool: FairPool | None = None
         self._sweeper: asyncio.Task[None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._endpoints: tuple[str, ...] = ()
@@ -92,8 +95,8 @@ class GrpcReceiver:
         config, place = self._config, self._gate.place
         credentials = tls.grpc_credentials(config.tls, place) if config.tls is not None else None
         self._loop = asyncio.get_running_loop()
-        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="otlp-grpc")
-        self._server = self._new_server(self._pool)
+        self._pool = FairPool(_THREADS, "otlp-grpc")
+        self._server = self._new_server(GrpcPool(self._pool))
         try:
             port = self._listen(parse_endpoint(config.endpoint), credentials)
         except CollectorFailed:
@@ -104,14 +107,14 @@ class GrpcReceiver:
         host = parse_endpoint(config.endpoint).host or "0.0.0.0"  # noqa: S104 - shown, not bound
         self._endpoints = (f"{'grpc' if credentials is None else 'grpcs'}://{Endpoint(host, port)}",)
 
-    def _new_server(self, pool: ThreadPoolExecutor) -> Any:
+    def _new_server(self, pool: GrpcPool) -> Any:
         from grpc_health.v1 import health, health_pb2_grpc
 
         options = [
             ("grpc.so_reuseport", 0),  # else a second process takes half of the connections without an error
             ("grpc.max_receive_message_length", self._config.max_request_bytes + _ROOM_ABOVE_LIMIT),
             ("grpc.per_message_decompression", 0),
-            ("grpc.max_concurrent_streams", 256),
+            ("grpc.max_concurrent_streams", _CALLS_OF_CONNECTION),
             ("grpc.http2.min_recv_ping_interval_without_data_ms", 5000),
             ("grpc.keepalive_permit_without_calls", 1),
         ]
@@ -190,17 +193,19 @@ class GrpcReceiver:
 
     def _taken(self, signal: Signal | None, messages: Iterator[bytes], context: Any) -> bytes:
         """Read, hand over and wait until durable; the answer's bytes. Without a signal the message is dropped. Raises Refusal."""
-        self._gate.admit(_authorization(context))
+        assert self._loop is not None
+        sender, now = of_grpc(context.peer()), self._loop.time()
+        self._gate.admit(_authorization(context), sender, now)
         message = self._message(messages, context)
         if signal is None:
             return b""
-        with self._gate.in_flight.hold() as holding:
+        with self._gate.in_flight.hold(sender) as holding:
             try:
                 holding.grow(len(message))
             except Overloaded as error:
                 raise self._gate.refuse(error) from None
             compression = sniffed_compression(message)
-            durable = self._gate.take(message, compression, signal, Encoding.PROTOBUF, holding)
+            durable = self._gate.take(message, compression, signal, Encoding.PROTOBUF, holding, now)
             accepted = durable.result(self._acknowledge_seconds)
         return answer.success(accepted, signal, Encoding.PROTOBUF)
 

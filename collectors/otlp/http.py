@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 from collections.abc import Callable, MutableMapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -22,8 +22,10 @@ from collectors.otlp.body import TooLarge, compression_of, encoding_of
 from collectors.otlp.config import ReceiverConfig
 from collectors.otlp.connections import bound
 from collectors.otlp.endpoint import Endpoint, bind, parse_endpoint
+from collectors.otlp.fair_pool import FairPool
 from collectors.otlp.gate import ACKNOWLEDGE_SECONDS, Gate, Refusal, refusal_of
 from collectors.otlp.in_flight import Holding
+from collectors.otlp.senders import Recent, Sender, of_socket
 from collectors.sink import Accepted, Encoding, IntakeMeter, MalformedRequest, Overloaded, Signal, SpanSink
 
 if TYPE_CHECKING:
@@ -67,15 +69,16 @@ class HttpReceiver:
         body_seconds: float = BODY_SECONDS,
         acknowledge_seconds: float = ACKNOWLEDGE_SECONDS,
         idle_seconds: float = IDLE_SECONDS,
+        recent: Recent | None = None,
     ) -> None:
         self.name = name
         self._config = config
-        self._gate = Gate(name, f"{name}: http", config, sink, meter)
+        self._gate = Gate(name, f"{name}: http", config, sink, meter, recent)
         self._body_seconds = body_seconds
         self._acknowledge_seconds = acknowledge_seconds
         self._idle_seconds = idle_seconds
         self._runner: web.ServerRunner | None = None
-        self._pool: ThreadPoolExecutor | None = None
+        self._pool: FairPool | None = None
         self._endpoints: tuple[str, ...] = ()
 
     @property
@@ -97,6 +100,8 @@ class HttpReceiver:
         """Listen. Raises CollectorFailed and leaves nothing behind when that cannot be."""
         from aiohttp import web
 
+        from collectors.otlp.neutral import answer_neutrally
+
         self._gate.open()
         config, place = self._config, self._gate.place
         context = tls.http_context(config.tls, place) if config.tls is not None else None
@@ -111,9 +116,10 @@ class HttpReceiver:
             lingering_time=_LINGER_SECONDS,
         )
         self._runner = web.ServerRunner(server, shutdown_timeout=_STOP_SECONDS)
-        self._pool = ThreadPoolExecutor(_THREADS, thread_name_prefix="otlp-http")
+        self._pool = FairPool(_THREADS, "otlp-http")
         await self._runner.setup()
         bound(self._runner.server, "otlp")
+        answer_neutrally(self._runner.server, _unreadable)
         await self._listen(sockets, context)
         host, port = endpoint.host or "0.0.0.0", sockets[0].getsockname()[1]  # noqa: S104 - shown, not bound
         self._endpoints = (f"{'http' if context is None else 'https'}://{Endpoint(host, port)}",)
@@ -152,7 +158,7 @@ class HttpReceiver:
         try:
             signal = _signal_of(request)
             if signal is METRICS:
-                self._gate.admit(request.headers.get("Authorization"))
+                self._admit(request)
                 return _response(request, encoding, 200, b"{}" if encoding is Encoding.JSON else b"")
             assert isinstance(signal, Signal)
             accepted = await self._export(request, signal)
@@ -164,18 +170,27 @@ class HttpReceiver:
 
     async def _export(self, request: web.BaseRequest, signal: Signal) -> Accepted:
         """Take one export request; raises Refusal."""
-        self._gate.admit(request.headers.get("Authorization"))
+        sender, now = self._admit(request)
         encoding = encoding_of(request.headers.get("Content-Type", ""))
         if encoding is None:
             raise self._gate.unsupported("the Content-Type should be application/x-protobuf or application/json")
         compression = compression_of(",".join(request.headers.getall("Content-Encoding", [])))
         if compression is None:
             raise self._gate.unsupported("the Content-Encoding should be gzip, deflate or none")
-        with self._gate.in_flight.hold() as holding:
+        with self._gate.in_flight.hold(sender) as holding:
             body = await self._read(request, holding)
-            return await self._durable(partial(self._gate.take, body, compression, signal, encoding, holding))
+            take = partial(self._gate.take, body, compression, signal, encoding, holding, now)
+            return await self._durable(sender, take)
 
-    async def _durable(self, take: Callable[[], Future[Accepted]]) -> Accepted:
+    def _admit(self, request: web.BaseRequest) -> tuple[Sender, float]:
+        """Who sends, and when; raises the Refusal of a request that is not to be read."""
+        transport = request.transport
+        sender = of_socket(transport.get_extra_info("peername") if transport is not None else None)
+        now = asyncio.get_running_loop().time()
+        self._gate.admit(request.headers.get("Authorization"), sender, now)
+        return sender, now
+
+    async def _durable(self, sender: Sender, take: Callable[[], Future[Accepted]]) -> Accepted:
         """Hand over on a thread of the pool, and wait until the data are durable.
 
         The loop is woken once, when that is so; a request that is given up does not cancel the sink's future.
@@ -183,7 +198,7 @@ class HttpReceiver:
         assert self._pool is not None
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[Accepted] = loop.create_future()
-        self._pool.submit(_hand_over, take, loop, waiter)
+        self._pool.work(sender, partial(_hand_over, take, loop, waiter))
         late = loop.call_later(self._acknowledge_seconds, _fail, waiter, TimeoutError())
         try:
             return await waiter
@@ -269,6 +284,19 @@ async def _continue(request: web.BaseRequest) -> None:
     if request.headers.get("Expect", "").lower() == "100-continue":
         with contextlib.suppress(ConnectionError):
             await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+
+
+def _unreadable(status: int) -> web.Response:
+    """The answer to what is no HTTP. Its encoding is unknown; JSON can be read by people."""
+    from aiohttp import web
+
+    code, said = (
+        (StatusCode.INTERNAL, "a fault of the receiver")
+        if status >= 500
+        else (StatusCode.INVALID_ARGUMENT, "no HTTP request")
+    )
+    body = answer.failure(code, said, Encoding.JSON)
+    return web.Response(status=status, body=body, headers={"Content-Type": "application/json", "Server": "rubricd"})
 
 
 def _refused(request: web.BaseRequest, encoding: Encoding, refusal: Refusal) -> web.Response:

@@ -6,6 +6,7 @@ import asyncio
 
 from collectors.collector import Collector
 from collectors.otlp.config import OtlpConfig
+from collectors.otlp.senders import Recent
 from collectors.sink import IntakeMeter, SpanSink
 
 
@@ -45,11 +46,12 @@ class OtlpReceiver:
         from collectors.otlp.grpc import GrpcReceiver
         from collectors.otlp.http import HttpReceiver
 
+        recent = Recent()  # of both: who floods one listener leaves room on the other
         built: list[Collector] = []
         if self._config.grpc is not None:
-            built.append(GrpcReceiver(self.name, self._config.grpc, self._sink, self._meter))
+            built.append(GrpcReceiver(self.name, self._config.grpc, self._sink, self._meter, recent=recent))
         if self._config.http is not None:
-            built.append(HttpReceiver(self.name, self._config.http, self._sink, self._meter))
+            built.append(HttpReceiver(self.name, self._config.http, self._sink, self._meter, recent=recent))
         return built
 
     async def drain(self) -> None:

@@ -123,9 +123,9 @@ class Index:
         return trace_id in self._traces
 
     @property
-    def full(self) -> bool:
-        """Whether so much is open that nothing more may be taken."""
-        return self._items + _TRACE_COST * len(self._traces) >= self._max_open_items
+    def fullness(self) -> float:
+        """How much is open, as a share of what may be; from 1 on nothing more may be taken."""
+        return (self._items + _TRACE_COST * len(self._traces)) / self._max_open_items
 
     # -- settling -----------------------------------------------------------------------------------------------------
     def take_due(self, now: float, listening_since: float, limit: int) -> DueTraces:

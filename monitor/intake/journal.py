@@ -254,6 +254,11 @@ class Journal:
         return self._segments.total
 
     @property
+    def fullness(self) -> float:
+        """How much of `max_bytes` is used, by what is on disk and what waits to be written."""
+        return (self._segments.total + self._pending_bytes) / self.max_bytes
+
+    @property
     def active(self) -> int:
         """Number of the segment that is being written; those below are closed."""
         return self._writer.file.number

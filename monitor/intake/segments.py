@@ -38,6 +38,7 @@ class Segments:
         self._folder = folder
         self._files: dict[int, SegmentFile] = {}
         self._sizes: dict[int, int] = {}
+        self._total = 0
         self._readers: OrderedDict[int, BinaryIO] = OrderedDict()
         self._mutex = threading.Lock()
         self._reading = threading.Lock()
@@ -49,11 +50,13 @@ class Segments:
         """A segment has been begun."""
         with self._mutex:
             self._files[segment.number] = segment
+            self._total += size - self._sizes.get(segment.number, 0)
             self._sizes[segment.number] = size
 
     def resize(self, number: int, size: int) -> None:
         """A segment has grown or was cut."""
         with self._mutex:
+            self._total += size - self._sizes[number]
             self._sizes[number] = size
 
     @property
@@ -65,8 +68,7 @@ class Segments:
     @property
     def total(self) -> int:
         """Bytes of all segments."""
-        with self._mutex:
-            return sum(self._sizes.values())
+        return self._total
 
     def sizes(self) -> dict[int, int]:
         """Segment numbers with their sizes, oldest first."""
@@ -148,7 +150,9 @@ class Segments:
                 return 0
             with self._mutex:
                 del self._files[number]
-                return self._sizes.pop(number)
+                freed = self._sizes.pop(number)
+                self._total -= freed
+                return freed
 
     def close(self) -> None:
         """Close all readers."""

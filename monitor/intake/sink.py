@@ -105,11 +105,22 @@ class Intake:
             self._leave(len(body))
             raise
 
-    def _enter(self, length: int) -> None:
+    def pressure(self) -> float:
+        """How full the journal or the index of open traces is, the fuller of both, from 0 (see SpanSink).
+
+        Raises Overloaded while the journal cannot be written, and from 1 on.
+        """
         if self._journal.fault is not None:
             raise Overloaded(_unwritable(self._journal.fault), 3.0)
-        if self._index.full:
+        opened, written = self._index.fullness, self._journal.fullness
+        if opened >= 1.0:
             raise Overloaded(f"{self._index.open_items} spans and log records of open traces wait to settle", 3.0)
+        if written >= 1.0:
+            raise Overloaded(f"the journal is full of unsettled data: {self._journal.size} bytes", 3.0)
+        return max(opened, written)
+
+    def _enter(self, length: int) -> None:
+        self.pressure()
         with self._mutex:
             if self._in_flight_bytes and self._in_flight_bytes + length > self._max_in_flight_bytes:
                 raise Overloaded(f"{self._in_flight_bytes} request bytes are in flight", 1.0)

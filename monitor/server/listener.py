@@ -18,6 +18,7 @@ from collectors.otlp.config import TlsConfig
 from collectors.otlp.connections import bound
 from collectors.otlp.endpoint import Endpoint as Address
 from collectors.otlp.endpoint import bind, parse_endpoint
+from collectors.otlp.neutral import answer_neutrally
 from collectors.otlp.tls import http_context
 from collectors.otlp.tokens import BearerTokens
 from monitor.server.access import Gate, is_loopback
@@ -108,6 +109,7 @@ class ApiServer:
         try:
             await self._runner.setup()
             bound(self._runner.server, "server")
+            answer_neutrally(self._runner.server, _unreadable)
             for opened in sockets:
                 await web.SockSite(self._runner, opened, ssl_context=context).start()
         except OSError as error:
@@ -224,6 +226,16 @@ def _of_aiohttp(request: web.Request, error: web.HTTPException) -> web.Response:
     if status is HTTPStatus.NOT_FOUND:
         return problem(status, "nothing is served at this path; /api/v1/openapi.json lists what is")
     return problem(status, error.reason)
+
+
+def _unreadable(status: int) -> web.Response:
+    """The answer to what is no HTTP."""
+    found = HTTPStatus(status)
+    response = problem(
+        found, "this is no HTTP request" if status < 500 else "a fault of the server; its log says where"
+    )
+    response.headers.update(HEADERS)
+    return response
 
 
 def _route(request: web.Request) -> str:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import threading
+from urllib.parse import urlsplit
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
@@ -151,3 +153,17 @@ async def test_large_requests_are_refused(served: Served, path: str) -> None:
         assert answer.status == 413
         assert answer.headers["Content-Type"] == "application/problem+json"
     assert (await served.get("/healthz"))[0] == 200
+
+
+async def test_what_is_no_http_is_a_problem_without_content(served: Served) -> None:
+    """Bytes that are no HTTP are answered with a problem that does not quote them."""
+    address = urlsplit(served.url)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    writer.write(b"secret \x00 nonsense\r\n\r\n")
+    async with asyncio.timeout(5):
+        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+    writer.close()
+    assert b" 400 " in head.splitlines()[0]
+    assert b"application/problem+json" in head
+    assert json.loads(body)["detail"] == "this is no HTTP request"
+    assert b"secret" not in head + body

@@ -54,6 +54,10 @@ class SpanSinkByTrace:
         future.set_result(Accepted(len(found)))
         return future
 
+    def pressure(self) -> float:
+        """Never full."""
+        return 0.0
+
 
 class DyingCursors(MemoryCursors):
     """Cursors whose `save` dies when told, before or after it kept the value."""

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass
 
 from collectors.otlp.request import Decoded, decode, from_json, split
-from collectors.sink import Accepted, Encoding, RejectReason, Signal
+from collectors.sink import Accepted, Encoding, Overloaded, RejectReason, Signal
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +38,8 @@ class RecordingSink:
         """False: futures are left for the test to resolve."""
         self.fault: Exception | None = None
         """Raised instead of taking anything."""
+        self.full = 0.0
+        """What `pressure` says; from 1 on it raises."""
         self.arrived = threading.Event()
         self.threads: set[str] = set()
         self.before: Callable[[], None] | None = None
@@ -59,6 +61,12 @@ class RecordingSink:
             future.set_result(Accepted(len(request.items) - rejected, rejected, request.rejection()))
         self.arrived.set()
         return future
+
+    def pressure(self) -> float:
+        """How full it is said to be."""
+        if self.full >= 1.0:
+            raise Overloaded("full", 3.0)
+        return self.full
 
 
 class RecordingMeter:

@@ -19,6 +19,7 @@ from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceResponse
 
 from collectors.collector import CollectorFailed
+from collectors.otlp import connections
 from collectors.otlp.config import ReceiverConfig
 from collectors.otlp.http import HttpReceiver
 from collectors.sink import Accepted, Encoding, MalformedRequest, Overloaded, RejectReason, Signal
@@ -356,6 +357,25 @@ async def test_bytes_in_flight_are_bounded(
     assert (await post(receiver, body)).status == 200
 
 
+async def test_a_sender_over_its_share_is_refused_while_room_is_short(
+    start: Start, post: Post, sink: RecordingSink, meter: RecordingMeter
+) -> None:
+    """Where room for unsettled data is short, one that sent more than others is refused before its body is read; one that sent little is taken."""
+    receiver = await start()
+    receiver._gate._recent.note("10.0.0.1", 1_000, asyncio.get_running_loop().time())
+    assert (await post(receiver, traces(span(attributes={"pad": "a" * 60_000})))).status == 200
+    sink.full = 0.9
+    answer = await post(receiver, traces(span()))
+    assert (answer.status, answer.headers["Retry-After"]) == (503, "2")
+    assert meter.of(RejectReason.OVERLOADED) == 1
+    receiver._gate._recent.note("10.0.0.1", 1_000_000, asyncio.get_running_loop().time())
+    assert (await post(receiver, traces(span()))).status == 200
+    sink.full = 1.0
+    answer = await post(receiver, traces(span()))
+    assert (answer.status, answer.headers["Retry-After"]) == (503, "3")
+    assert len(sink.taken) == 2
+
+
 async def test_draining_refuses_what_is_new_and_answers_what_is_under_way(
     start: Start, post: Post, sink: RecordingSink
 ) -> None:
@@ -498,10 +518,13 @@ async def reading(receiver: HttpReceiver) -> None:
 
 
 async def test_what_is_no_http_is_one_line_without_content(start: Start, caplog: pytest.LogCaptureFixture) -> None:
-    """Bytes that are no HTTP are answered 400; the log has no traceback and none of the bytes."""
+    """Bytes that are no HTTP are answered 400 with an OTLP status; neither answer nor log quotes them, and the log has no traceback."""
     async with raw(await start()) as (reader, writer):
         writer.write(b"secret \x00 nonsense\r\n\r\n")
-        assert await status_line(reader) == b"400"
+        head, _, body = (await reader.read()).partition(b"\r\n\r\n")
+        assert head.startswith((b"HTTP/1.0 400", b"HTTP/1.1 400"))
+        assert json.loads(body) == {"code": 3, "message": "no HTTP request"}
+        assert b"secret" not in head
     assert "secret" not in caplog.text
     assert not [entry for entry in caplog.records if entry.levelno >= logging.ERROR]
 
@@ -530,6 +553,35 @@ async def test_connections_are_kept(start: Start) -> None:
             assert head.split()[1] == status
             length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0])
             await reader.readexactly(length)
+
+
+async def test_one_address_cannot_take_all_connections(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An address holds half of the connections at most, and gets room back with those that end; another address finds room beside it."""
+    monkeypatch.setattr(connections, "allowed", lambda kind: 4)
+    receiver = await start()
+    port = int(receiver.endpoints[0].rpartition(":")[2])
+
+    async def served(address: str) -> asyncio.StreamWriter | None:
+        reader, writer = await asyncio.open_connection("127.0.0.1", port, local_addr=(address, 0))
+        with contextlib.suppress(ConnectionError):
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+            if await reader.readline():
+                return writer
+        writer.close()
+        return None
+
+    flood = [await served("127.0.0.1") for _ in range(3)]
+    assert [bool(one) for one in flood] == [True, True, False]
+    polite = await served("127.0.0.2")
+    assert flood[0] is not None
+    assert polite is not None
+    flood[0].close()
+    async with asyncio.timeout(5):
+        while (again := await served("127.0.0.1")) is None:
+            pass
+    for writer in (flood[1], polite, again):
+        assert writer is not None
+        writer.close()
 
 
 async def test_refusals_are_logged_once_per_peer_without_content(

@@ -11,8 +11,11 @@ import pytest
 from collectors.collector import CollectorFailed
 from collectors.otlp.endpoint import Endpoint, bind, parse_endpoint
 from collectors.otlp.in_flight import InFlight
+from collectors.otlp.senders import Recent, Sender, of_grpc, of_socket
 from collectors.otlp.tokens import BearerTokens
 from collectors.sink import Overloaded
+
+SENDER = Sender("10.0.0.1", "4711")
 
 
 @pytest.mark.parametrize(
@@ -88,9 +91,9 @@ def test_an_address_of_another_machine_is_named() -> None:
 def test_a_budget_is_shared_and_given_back() -> None:
     """Requests hold bytes until they are done; what does not fit is Overloaded and holds nothing more."""
     budget = InFlight(100)
-    with budget.hold() as first:
+    with budget.hold(SENDER) as first:
         first.grow(60)
-        with budget.hold() as second, pytest.raises(Overloaded, match="100 bytes"):
+        with budget.hold(SENDER) as second, pytest.raises(Overloaded, match="100 bytes"):
             second.grow(41)
         assert budget.held == 60
         first.grow(40)
@@ -100,19 +103,85 @@ def test_a_budget_is_shared_and_given_back() -> None:
 
 def test_the_first_request_always_fits() -> None:
     """A budget below one request's size still lets one request in."""
-    with InFlight(10).hold() as holding:
+    with InFlight(10).hold(SENDER) as holding:
         holding.grow(50)
 
 
 def test_giving_back_twice_gives_back_once() -> None:
     """`release` may be called twice."""
     budget = InFlight(100)
-    other, holding = budget.hold(), budget.hold()
+    other, holding = budget.hold(SENDER), budget.hold(SENDER)
     other.grow(10)
-    holding.grow(50)
+    holding.grow(15)
     holding.release()
     holding.release()
     assert budget.held == 10
+
+
+def test_who_floods_leaves_room_for_others() -> None:
+    """Sixty-four connections of one address fill no more than half of the budget; others, also of that address, still come in."""
+    budget = InFlight(1000)
+    flood = [budget.hold(Sender("10.0.0.1", str(port))) for port in range(64)]
+    for number, holding in enumerate(flood * 3):
+        if number < 49:
+            holding.grow(10)
+        else:
+            with pytest.raises(Overloaded, match="share"):
+                holding.grow(10)
+    assert budget.held == 490
+    other = budget.hold(Sender("10.0.0.2", "1"))
+    other.grow(400)  # its only request, however large
+    budget.hold(Sender("10.0.0.3", "1")).grow(100)
+    with pytest.raises(Overloaded):
+        budget.hold(Sender("10.0.0.4", "1")).grow(11)
+    other.release()
+    budget.hold(Sender("10.0.0.2", "2")).grow(200)
+    with pytest.raises(Overloaded):
+        budget.hold(Sender("10.0.0.2", "2")).grow(100)
+
+
+def test_connections_of_one_address_share_its_part() -> None:
+    """Where all come from one address, behind a proxy, a connection that floods leaves room for another."""
+    budget = InFlight(1200)
+    flood = Sender("10.0.0.1", "1")
+    for _ in range(30):
+        budget.hold(flood).grow(10)
+    with pytest.raises(Overloaded, match="share"):
+        budget.hold(flood).grow(10)
+    for _ in range(20):
+        budget.hold(Sender("10.0.0.1", "2")).grow(10)
+
+
+def test_more_than_the_average_is_over_the_share() -> None:
+    """Who sent most of what was taken lately is over its share, who sent little is not, nor one that is alone; what is long ago counts no more."""
+    recent = Recent()
+    recent.note("flood", 10_000_000, 0.0)
+    assert not recent.over_share("flood", 0.0)
+    recent.note("polite", 1_000, 0.0)
+    assert (recent.over_share("flood", 1.0), recent.over_share("polite", 1.0)) == (True, False)
+    assert not recent.over_share("newcomer", 1.0)
+    recent.note("polite", 1_000, 60.0)
+    assert (recent.over_share("flood", 60.0), recent.over_share("polite", 60.0)) == (True, False)
+    recent.note("polite", 1_000, 300.0)
+    assert not recent.over_share("flood", 300.0)
+
+
+def test_what_is_known_of_senders_stays_small() -> None:
+    """A million addresses take no more memory than a thousand, and who sends most is still known."""
+    recent = Recent()
+    recent.note("flood", 10**9, 0.0)
+    for number in range(3000):
+        recent.note(f"10.0.{number // 256}.{number % 256}", 100, 0.0)
+    assert len(recent._taken) <= 1025
+    assert recent.over_share("flood", 0.0)
+
+
+def test_senders_are_addresses_and_connections() -> None:
+    """Both transports name the same sender alike, over IPv4 and IPv6."""
+    assert of_grpc("ipv4:10.0.0.1:4711") == of_socket(("10.0.0.1", 4711)) == SENDER
+    assert of_grpc("ipv6:%5B::1%5D:4711") == of_socket(("::1", 4711, 0, 0)) == Sender("::1", "4711")
+    assert of_socket(("::ffff:10.0.0.1", 4711, 0, 0)) == of_grpc("ipv6:%5B::ffff:10.0.0.1%5D:4711") == SENDER
+    assert of_socket(None) == of_socket("/run/socket") == Sender("unknown", "")
 
 
 @pytest.fixture

@@ -1,0 +1,73 @@
+"""The threads of a receiver: who sends much waits for itself."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from functools import partial
+from types import SimpleNamespace
+
+import pytest
+
+from collectors.otlp.fair_pool import FairPool, GrpcPool
+from collectors.otlp.senders import Sender
+
+
+@pytest.fixture
+def gate() -> Iterator[threading.Event]:
+    """Opened at the end at the latest."""
+    made = threading.Event()
+    yield made
+    made.set()
+
+
+@pytest.fixture
+def pool(gate: threading.Event) -> Iterator[FairPool]:
+    """One thread."""
+    made = FairPool(1, "test")
+    yield made
+    gate.set()
+    made.shutdown()
+
+
+def test_senders_are_worked_off_in_turn(pool: FairPool, gate: threading.Event) -> None:
+    """Behind a hundred pieces of one address another address comes second; of one address its connections come in turn, each in its order."""
+    done: list[object] = []
+    pool.work(Sender("flood", "0"), gate.wait)
+    for number in range(100):
+        pool.work(Sender("flood", str(number % 2)), partial(done.append, number))
+    polite = pool.work(Sender("polite", "0"), partial(done.append, "polite"))
+    gate.set()
+    polite.result(5)
+    pool.shutdown()
+    assert done.index("polite") <= 1
+    assert [number for number in done if number != "polite"] == list(range(100))
+    assert pool._queues == {}
+
+
+def test_a_result_and_a_fault_reach_who_waits(pool: FairPool) -> None:
+    """What an action returns or raises is in its future, and the threads live on."""
+
+    def fails() -> None:
+        raise KeyError("wrong")
+
+    with pytest.raises(KeyError):
+        pool.work(Sender("a", "1"), fails).result(5)
+    assert pool.work(Sender("a", "1"), lambda: 7).result(5) == 7
+    pool.shutdown()
+    with pytest.raises(RuntimeError):
+        pool.work(Sender("a", "1"), lambda: 7)
+
+
+@pytest.mark.parametrize("peer", ["ipv4:10.0.0.1:5", b"ipv4:10.0.0.1:5"])
+def test_the_sender_of_a_grpc_call_is_found_in_what_grpc_submits(
+    pool: FairPool, gate: threading.Event, peer: str | bytes
+) -> None:
+    """Calls are queued under the address of their peer, and one without a peer is worked off as well."""
+    pool.work(Sender("other", ""), gate.wait)
+    event = SimpleNamespace(call=SimpleNamespace(peer=lambda: peer))
+    call = GrpcPool(pool).submit(lambda function, _event: function(), lambda: 7, event)
+    strange = GrpcPool(pool).submit(lambda: 8)
+    assert {"10.0.0.1", "unknown"} <= set(pool._queues)
+    gate.set()
+    assert (call.result(5), strange.result(5)) == (7, 8)
