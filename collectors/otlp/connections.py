@@ -50,13 +50,13 @@ def bound(server: web.Server | None, kind: str) -> None:
         counts[address] += 1
         take(handler, transport)
 
-    def connection_lost(handler: RequestHandler, reason: BaseException | None = None) -> None:
+    def connection_lost(handler: RequestHandler, exc: BaseException | None = None) -> None:
         address = addresses.pop(handler, None)
         if address is not None:
             counts[address] -= 1
             if not counts[address]:
                 del counts[address]
-        lose(handler, reason)
+        lose(handler, exc)
 
     server.connection_made = connection_made  # type: ignore[method-assign]
     server.connection_lost = connection_lost  # type: ignore[method-assign]
