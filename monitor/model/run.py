@@ -280,12 +280,39 @@ kept attributes. Raises ValueError when the spans cannot be read."""
 
 
 @dataclass(frozen=True, slots=True)
+class TurnTie:
+    """By what a trace may hang together with others: what is kept of it to join turns over several traces.
+
+    `turn` is the id of the trace that the turn is named after, None while it is the only one. `keys` are pairs of a key (64 bits, signed)
+    and a time in whole seconds; `pieces` is opaque to the store.
+    """
+
+    turn: str | None
+    keys: tuple[tuple[int, int], ...]
+    pieces: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class TiedTrace:
+    """A stored trace that was found by its tie. `turn` is its own id while it is alone.
+
+    A store finds the newest `limit` of each key. Windows are (key, since, until), in whole seconds, both inclusive. It may forget a tie a
+    day after its trace settled; one without pieces only when a newer one has its keys.
+    """
+
+    trace_id: str
+    turn: str
+    pieces: bytes
+
+
+@dataclass(frozen=True, slots=True)
 class TraceSettlement:
     """A settled trace with all that one transaction stores of it.
 
     `spans` are its raw spans and log records, kept for late data, or None where content is not stored. `consumed` is the position behind
     the last journal frame that this settlement has read: a replay skips what lies before. `monitors` are the names
     of the monitors that are to consider its new invocations. `merged` maps ids that are no longer to the id that holds them now.
+    With a `tie` the trace is found by `Store.tied_traces`.
     """
 
     trace_id: str
@@ -304,6 +331,7 @@ class TraceSettlement:
     """Monitors of level conversation: while there are any, invocations are kept as turns of their conversations until those are considered."""
     late_turns: bool = True
     """Whether a turn that comes after its conversation was complete makes a new revision of it (`late_spans: rejudge`)."""
+    tie: TurnTie | None = None
 
 
 @dataclass(frozen=True, slots=True)

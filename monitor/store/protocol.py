@@ -30,6 +30,7 @@ from monitor.model.run import (
     StoredTrace,
     Stratum,
     Tally,
+    TiedTrace,
     TraceSettlement,
 )
 from monitor.model.totals import WindowFigures
@@ -66,11 +67,17 @@ class Store(Protocol):
         ...
 
     def trace(self, trace_id: str) -> StoredTrace | None:
-        """A settled trace with its invocations, or None."""
+        """A settled trace with its invocations, which are those of its turn where that lies in several traces; or None."""
         ...
 
     def consumed_positions(self, trace_ids: Collection[str]) -> Mapping[str, JournalPosition]:
         """For those of the traces that have settled: up to where the journal has been read for them."""
+        ...
+
+    def tied_traces(
+        self, trace_ids: Collection[str], keys: Collection[int], windows: Collection[tuple[int, int, int]], limit: int
+    ) -> Sequence[TiedTrace]:
+        """Traces with a tie that are named, have a key, or have the key of a window at a time in it; with all of their turns (`TiedTrace`)."""
         ...
 
     def invocation(self, invocation_id: str) -> Invocation | None:

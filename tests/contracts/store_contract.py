@@ -22,11 +22,13 @@ from tests.contracts.store_labels_contract import LabelsContract
 from tests.contracts.store_listings_contract import ListingsContract
 from tests.contracts.store_regressions_contract import RegressionsContract
 from tests.contracts.store_runs_contract import RunsContract
+from tests.contracts.store_ties_contract import TiesContract
 from tests.contracts.store_traces_contract import TracesContract
 
 
 class StoreContract(
     TracesContract,
+    TiesContract,
     RunsContract,
     EvaluationsContract,
     FiguresContract,

@@ -17,6 +17,7 @@ from monitor.store.sqlite.blobs import unpacked_json
 from monitor.store.sqlite.content import opening
 from monitor.store.sqlite.heads import FROM_HEAD, HEAD, read_or_bare
 from monitor.store.sqlite.keyset import Conditions, keyset_page
+from monitor.store.sqlite.ties import OF_TURN
 
 EXCERPT = 400
 """Characters of a question, an answer or an explanation that a listing shows."""
@@ -53,7 +54,7 @@ def answers(connection: sqlite3.Connection, query: AnswerQuery, assemble: Assemb
     if profiles is not None:
         conditions.add(f"i.profile IN ({', '.join('?' * len(profiles))})", *profiles)
     conditions.add("i.conversation_id = ?", query.conversation_id)
-    conditions.add("i.trace = (SELECT n FROM traces WHERE trace_id = ?)", query.trace_id)
+    conditions.add(f"i.trace IN ({OF_TURN})", query.trace_id)
     time, from_, keys = "i.window_at", _FROM_INVOCATIONS, ("i.ended_at", "i.n")
     if not query.of_verdicts:
         conditions.add("i.turns IS NULL")

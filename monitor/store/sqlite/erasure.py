@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 
 from monitor.model.conversation import is_conversation
+from monitor.store.sqlite.ties import OF_TURN, drop_ties, with_turns
 from monitor.store.sqlite.turns import conversations_of, drop_empty
 from monitor.store.sqlite.waiting import withdraw
 
@@ -64,14 +65,15 @@ def forget(connection: sqlite3.Connection, *, trace_id: str | None, conversation
         ("conversation", conversation_id, now) if trace_id is None else ("trace", trace_id, now),
     )
     if trace_id is not None:
-        traces = _rows(connection, "SELECT n FROM traces WHERE trace_id = ?", trace_id)
+        traces = _rows(connection, OF_TURN, trace_id)
         invocations = [
             row for trace in traces for row in _rows(connection, "SELECT n FROM invocations WHERE trace = ?", trace)
         ]
     else:
         query = "SELECT n FROM invocations WHERE conversation_id = ?"
         invocations = _rows(connection, query, conversation_id)
-        traces = _rows(connection, f"SELECT DISTINCT trace FROM invocations WHERE n IN ({query})", conversation_id)  # noqa: S608
+        own = _rows(connection, f"SELECT DISTINCT trace FROM invocations WHERE n IN ({query})", conversation_id)  # noqa: S608
+        traces = with_turns(connection, own)
     erase_content(connection, invocations)
     _erase_what_was_said_of(connection, conversations_of(connection, invocations))
     erase_spans(connection, traces)
@@ -119,7 +121,7 @@ def _erase_spans_without_content(connection: sqlite3.Connection, invocations: Se
             row,
         )
     }
-    erase_spans(connection, sorted(traces))
+    erase_spans(connection, with_turns(connection, traces))
 
 
 def expire_content(connection: sqlite3.Connection, before: float, limit: int) -> int:
@@ -178,6 +180,7 @@ def expire_rows(connection: sqlite3.Connection, before: float, limit: int) -> in
         limit,
     )
     erase_spans(connection, traces)
+    drop_ties(connection, traces)
     connection.executemany("DELETE FROM traces WHERE n = ?", [(row,) for row in traces])
     return len(rows) + len(traces)
 

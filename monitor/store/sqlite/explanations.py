@@ -11,6 +11,7 @@ from monitor.clock import rfc3339
 from monitor.model.conversation import PREFIX
 from monitor.model.origin import shown_waiting
 from monitor.store.sqlite.listings import evaluation_items
+from monitor.store.sqlite.ties import OF_TURN
 from monitor.store.sqlite.waiting import waiting_monitors
 
 _NOTHING: dict[str, Any] = dict.fromkeys(("reason", "u", "inclusion_probability", "stratum", "tick"))
@@ -19,8 +20,8 @@ _NOTHING: dict[str, Any] = dict.fromkeys(("reason", "u", "inclusion_probability"
 def decisions(connection: sqlite3.Connection, trace_id: str) -> list[dict[str, Any]]:
     """See `Store.decisions`. `decision` is drawn, not_selected or waiting: not yet considered by that monitor."""
     found = connection.execute(
-        """SELECT i.n, i.id, i.settled_at, i.unconsidered, i.merged_into, i.settled_by FROM invocations i
-           JOIN traces t ON t.n = i.trace WHERE t.trace_id = ? AND i.turns IS NULL ORDER BY i.n""",
+        f"""SELECT i.n, i.id, i.settled_at, i.unconsidered, i.merged_into, i.settled_by FROM invocations i
+            WHERE i.trace IN ({OF_TURN}) AND i.turns IS NULL ORDER BY i.n""",  # noqa: S608
         (trace_id,),
     ).fetchall()
     found += connection.execute(

@@ -43,7 +43,7 @@ class PreparedTrace:
 def split_fresh(
     connection: sqlite3.Connection, prepared: Sequence[PreparedTrace]
 ) -> tuple[list[PreparedTrace], list[PreparedTrace]]:
-    """Those that can be written at once, and the others: known ids, ids that occur twice, merges, and what is to be forgotten."""
+    """Those that can be written at once, and the others: known ids, ids that occur twice, merges, turns over several traces, and what is to be forgotten."""
     trace_ids = [trace.settlement.trace_id for trace in prepared]
     ids = [text(one.change.invocation.id) for trace in prepared for one in trace.changes]
     taken = {trace_id for trace_id, count in Counter(trace_ids).items() if count > 1}
@@ -62,7 +62,8 @@ def split_fresh(
     others: list[PreparedTrace] = []
     for trace in prepared:
         told = trace.settlement
-        is_fresh = not told.merged and told.trace_id not in taken and told.trace_id not in forgotten
+        alone = told.tie is None or told.tie.turn is None
+        is_fresh = alone and not told.merged and told.trace_id not in taken and told.trace_id not in forgotten
         is_fresh = is_fresh and not any(_is_special(one.change.invocation, used, forgotten) for one in trace.changes)
         (fresh if is_fresh else others).append(trace)
     return fresh, others

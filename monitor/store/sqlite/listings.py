@@ -14,6 +14,7 @@ from monitor.model.wire import invocation_json, verdict_json
 from monitor.store.sqlite.heads import FROM_HEAD, HEAD, read_invocation
 from monitor.store.sqlite.keyset import Conditions, keyset_page
 from monitor.store.sqlite.runs import read_run
+from monitor.store.sqlite.ties import OF_TURN
 from monitor.store.sqlite.verdicts import FROM_VERDICT, VERDICT, read_verdict
 
 
@@ -21,7 +22,7 @@ def invocations(connection: sqlite3.Connection, query: Query, assemble: Assemble
     """See `Store.list_invocations`. Those that were merged into another are left out."""
     conditions = Conditions()
     conditions.add("i.merged_into IS NULL AND i.turns IS NULL")
-    conditions.add("t.trace_id = ?", query.trace_id)
+    conditions.add(f"i.trace IN ({OF_TURN})", query.trace_id)
     conditions.add("p.agent = ?", query.agent)
     conditions.add("i.ended_at >= ?", None if query.since is None else round(query.since * 1e9))
     conditions.add("i.ended_at < ?", None if query.until is None else round(query.until * 1e9))
@@ -31,12 +32,12 @@ def invocations(connection: sqlite3.Connection, query: Query, assemble: Assemble
     )  # fmt: skip
 
 
-_OF_TRACE = """
+_OF_TRACE = f"""
     SELECT e.n FROM evaluations e WHERE e.invocation IN (
-        SELECT j.n FROM invocations j JOIN traces u ON u.n = j.trace WHERE u.trace_id = ? AND j.turns IS NULL
-        UNION ALL SELECT k.n FROM invocations j JOIN traces u ON u.n = j.trace
-            JOIN invocations k ON k.conversation = j.conversation AND k.turns IS NOT NULL WHERE u.trace_id = ? AND j.turns IS NULL)
-"""
+        SELECT j.n FROM invocations j WHERE j.trace IN ({OF_TURN}) AND j.turns IS NULL
+        UNION ALL SELECT k.n FROM invocations j JOIN invocations k ON k.conversation = j.conversation AND k.turns IS NOT NULL
+            WHERE j.trace IN ({OF_TURN}) AND j.turns IS NULL)
+"""  # noqa: S608
 """The evaluations of a trace: of its invocations, and of the conversations that these are turns of."""
 
 

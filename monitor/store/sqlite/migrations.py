@@ -182,6 +182,18 @@ MIGRATIONS = (
     -- 0: only the head was read; while `has_content`, what was said is in the trace's spans.
     ALTER TABLE invocations ADD COLUMN assembled INTEGER NOT NULL DEFAULT 1;
     """,
+    """
+    -- Turns over several traces: `turn` is the row of the trace that a turn is named after. Keys are hashes; neither table has content.
+    ALTER TABLE traces ADD COLUMN turn INTEGER;
+    CREATE INDEX traces_by_turn ON traces (turn) WHERE turn IS NOT NULL;
+    CREATE TABLE ties (
+        trace INTEGER PRIMARY KEY, settled_at REAL NOT NULL, keys BLOB NOT NULL, pieces BLOB NOT NULL
+    ) STRICT;
+    CREATE INDEX ties_by_settling ON ties (settled_at);
+    CREATE TABLE tie_keys (
+        key INTEGER NOT NULL, at INTEGER NOT NULL, trace INTEGER NOT NULL, PRIMARY KEY (key, at, trace)
+    ) STRICT, WITHOUT ROWID;
+    """,
 )
 
 

@@ -8,11 +8,12 @@ from typing import Any
 
 
 def revise(connection: sqlite3.Connection, row: int, values: Mapping[str, Any], at: float, *, rejudge: bool) -> None:
-    """Put a revision in place. It keeps its first settling, its decisions and its place in the queue; claims of the old one are void.
+    """Put a revision in place. It keeps its first settling, its decisions, its place in the queue and with what probability its
+    trace was kept; claims of the old one are void.
 
     What was judged is found here, in the writer's transaction: a verdict may have come since the settler looked.
     """
-    assignments = ", ".join(f"{name} = :{name}" for name in values)
+    assignments = ", ".join(f"{name} = :{name}" for name in values if name != "kept_below")
     connection.execute(f"UPDATE invocations SET {assignments} WHERE n = :row", {**values, "row": row})  # noqa: S608
     place = (values["window_at"], row)
     connection.execute(

@@ -31,6 +31,7 @@ from monitor.model.run import (
     RunRequest,
     StoredTrace,
     Tally,
+    TiedTrace,
     TraceSettlement,
 )
 from monitor.model.totals import WindowFigures
@@ -50,6 +51,7 @@ from monitor.store.sqlite import (
     listings,
     runs,
     small_tables,
+    ties,
     traces,
     verdict_log,
     verdicts,
@@ -103,6 +105,13 @@ class SqliteStore:
         """For those of the traces that have settled: up to where the journal has been read for them."""
         with self._reads.snapshot() as connection:
             return fresh_traces.positions(connection, trace_ids)
+
+    def tied_traces(
+        self, trace_ids: Collection[str], keys: Collection[int], windows: Collection[tuple[int, int, int]], limit: int
+    ) -> Sequence[TiedTrace]:
+        """Traces that may make one turn with others."""
+        with self._reads.snapshot() as connection:
+            return ties.tied_traces(connection, trace_ids, keys, windows, limit)
 
     def invocation(self, invocation_id: str) -> Invocation | None:
         """An invocation by its id."""

@@ -40,6 +40,7 @@ from monitor.store.sqlite.heads import (
 )
 from monitor.store.sqlite.revising import revise
 from monitor.store.sqlite.tallies import Counting
+from monitor.store.sqlite.ties import OF_TURN, save_ties
 from monitor.store.sqlite.turns import leave, note_turn
 from monitor.store.sqlite.values import text
 from monitor.store.sqlite.waiting import enqueue, withdraw
@@ -62,12 +63,15 @@ def save(connection: sqlite3.Connection, ready: Sequence[PreparedTrace]) -> None
     counting, profiles = Counting(), Profiles(connection)
     fresh, others = split_fresh(connection, ready)
     insert(connection, fresh, profiles, counting)
-    for trace in others:
-        row, forgotten = _save_trace(connection, trace)
+    rows = [_save_trace(connection, trace) for trace in others]
+    forgotten_turns = {_turn(trace) for trace, (_, forgotten) in zip(others, rows, strict=True) if forgotten}
+    for trace, (row, _) in zip(others, rows, strict=True):
+        forgotten = _turn(trace) in forgotten_turns
         for change in trace.changes:
             _save_invocation(connection, trace.settlement, row, change, _Saving(counting, profiles, forgotten))
         for merged, holder in trace.settlement.merged.items():
             _mark_merged(connection, merged, holder)
+    save_ties(connection, [trace.settlement for trace in ready])
     counting.write(connection)
 
 
@@ -78,6 +82,12 @@ class _Saving:
     counting: Counting
     profiles: Profiles
     forgotten: bool
+
+
+def _turn(trace: PreparedTrace) -> str:
+    """Which traces of a save are of one turn: to forget one is to forget all."""
+    tie = trace.settlement.tie
+    return tie.turn if tie is not None and tie.turn is not None else trace.settlement.trace_id
 
 
 def _save_trace(connection: sqlite3.Connection, trace: PreparedTrace) -> tuple[int, bool]:
@@ -151,7 +161,9 @@ def _save_invocation(
         count(saving.counting, [(settlement, invocation)])
     else:
         row = found[0]
-        revise(connection, row, values, settlement.settled_at, rejudge=prepared.change.rejudge)
+        revise(connection, row, values | {"trace": trace}, settlement.settled_at, rejudge=prepared.change.rejudge)
+        if not keep:
+            erase_content(connection, [row])
     if keep and prepared.content is not None:
         connection.execute(
             "INSERT OR REPLACE INTO invocation_content (invocation, body) VALUES (?, ?)", (row, prepared.content)
@@ -185,21 +197,21 @@ def _mark_merged(connection: sqlite3.Connection, merged: str, holder: str) -> No
 
 
 def stored_trace(connection: sqlite3.Connection, trace_id: str) -> StoredTrace | None:
-    """See `Store.trace`."""
+    """See `Store.trace`. The invocations are those of its whole turn."""
     found = connection.execute(
-        """SELECT t.n, t.settled_at, t.settled_by, t.segment, t.position, t.late_spans, s.body
+        """SELECT t.settled_at, t.settled_by, t.segment, t.position, t.late_spans, s.body
            FROM traces t LEFT JOIN trace_spans s ON s.trace = t.n WHERE t.trace_id = ?""",
         (trace_id,),
     ).fetchone()
     if found is None:
         return None
-    row, settled_at, settled_by, segment, position, late_spans, spans = found
+    settled_at, settled_by, segment, position, late_spans, spans = found
     invocations = connection.execute(
         f"""SELECT {HEAD}, i.span_ids, i.digest, EXISTS (
                 SELECT 1 FROM evaluations e LEFT JOIN verdicts v ON v.evaluation = e.n
                 WHERE e.invocation = i.n AND (e.state <> 'pending' OR v.evaluation IS NOT NULL)
-            ) {FROM_HEAD} WHERE i.trace = ? AND i.merged_into IS NULL AND i.turns IS NULL ORDER BY i.n""",  # noqa: S608
-        (row,),
+            ) {FROM_HEAD} WHERE i.trace IN ({OF_TURN}) AND i.merged_into IS NULL AND i.turns IS NULL ORDER BY i.n""",  # noqa: S608
+        (trace_id,),
     )
     return StoredTrace(
         trace_id=trace_id,
