@@ -8,7 +8,7 @@ import sys
 BENCHMARKS = {
     "judging": "judge calls here, beside the bare AsyncOpenAI call and the peers' runners, on one scripted server",
     "statistics": "coverage of the intervals over rates, sizes and sampling designs; false alarms and delay of the detector",
-    "alerts": "false alarms of 20 clean agents, and how soon a bad one is seen, with real Prometheus and Alertmanager",
+    "alerts": "false alarms of 20 clean seeds, and how soon a bad one is seen, with real Prometheus and Alertmanager",
 }
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import stats
 
-from monitor.estimation.bounds import Method, bounds
+from monitor.estimation.bounds import Method, bounds, window_bounds
 from monitor.estimation.detector import SHARES, Detector, Turns, rates
 from monitor.estimation.intervals import clopper_pearson_interval, wilson_interval
 from monitor.model.totals import Totals
@@ -39,6 +39,7 @@ def main(arguments: Sequence[str]) -> int:
         checks += simple_intervals(given.reps)
         checks += designed_intervals("weighted", weighted, given.reps)
         checks += designed_intervals("clustered", clustered, given.reps)
+        checks += finite_windows(given.reps)
     if given.only != "intervals":
         checks += detector(given.paths)
     print("\n| promise | measured | kept |\n|---|---|---|")
@@ -140,6 +141,7 @@ def totals_of(sample: Sample) -> Totals:
         cluster_squared=float((w * w).sum()),
         cluster_cross=float((w * p).sum()),
         cluster_passed_squared=float((p * p).sum()),
+        passed_squared=float((passed * weight**2).sum()),
     )
 
 
@@ -157,16 +159,68 @@ def designed_intervals(name: str, design: Callable[..., Sample], reps: int) -> l
     table(f"{name} sample: share of bets and exact intervals", bets, digits=2)
     enough = {cell: value for cell, value in coverage.items() if cell[1] * (1 - cell[0]) >= FEW - 1e-9}
     mean, least = float(np.mean(list(enough.values()))), min(enough.values())
+    fewer = [cell for cell in coverage if cell not in enough]
     few = {cell: bets[cell] for cell in coverage if cell[1] * (1 - cell[0]) <= 1}
+    least_few, bet = min(coverage[cell] for cell in fewer), float(np.mean([bets[cell] for cell in fewer]))
     return [
         Check(f"{name}: at least 0.945 in the mean", f"{mean:.4f}", mean >= 0.945),
         Check(f"{name}: at least 0.925 where 5 failures are expected", f"{least:.4f}", least >= 0.925),
+        Check(
+            f"{name}: at least 0.94 where fewer than 5 are expected",
+            f"{least_few:.4f}; a bet or exact in {bet:.2f} of those samples, in {min(bets[cell] for cell in fewer):.2f} of the least cell",
+            least_few >= 0.94,
+        ),
         Check(
             f"{name}: a bet or an exact interval where a failure is hardly expected",
             f"{min(few.values()):.3f} of samples",
             min(few.values()) >= 0.99,
         ),
     ]
+
+
+# -- what happened in a window, rather than what the agent does ------------------------------------------------------------
+POPULATIONS, FRACTIONS = (100, 1000), (0.1, 0.5, 0.9)
+
+
+def finite_windows(reps: int) -> list[Check]:
+    """Coverage of the window's own rate by `bounds: window`, which corrects for the finite population: drawn evenly, and with flagged ones whole."""
+    chance, coverage = np.random.default_rng(8), {}
+    print("\nwindow's own rate: coverage\n\n| invocations, drawn | " + " | ".join(map(str, RATES)) + " |")
+    print("|---" * (len(RATES) + 1) + "|")
+    for population in POPULATIONS:
+        for fraction in (*FRACTIONS, None):
+            for rate in RATES:
+                hits = (held(chance, population, fraction, rate) for _ in range(reps // 4))
+                coverage[population, fraction, rate] = float(np.mean(list(hits)))
+            told = f"{fraction:.0%}" if fraction else f"flagged whole, {KEPT:.0%} of the rest"
+            cells = " | ".join(f"{coverage[population, fraction, rate]:.3f}" for rate in RATES)
+            print(f"| {population}, {told} | {cells} |")
+    even = [value for (_, fraction, _), value in coverage.items() if fraction]
+    flagged = [value for (_, fraction, _), value in coverage.items() if not fraction]
+    return [
+        Check("window, drawn evenly: at least 0.945 in the mean, 0.925 in every cell", f"{np.mean(even):.4f}, {min(even):.3f}",
+              float(np.mean(even)) >= 0.945 and min(even) >= 0.925),
+        Check("window, flagged ones whole: at least 0.945 in the mean, 0.925 in every cell", f"{np.mean(flagged):.4f}, {min(flagged):.3f}",
+              float(np.mean(flagged)) >= 0.945 and min(flagged) >= 0.925),
+    ]  # fmt: skip
+
+
+def held(chance: np.random.Generator, population: int, fraction: float | None, rate: float) -> bool:
+    """One window and one sample of it: whether the interval holds what share of the window passed."""
+    flagged = chance.random(population) < FLAGGED
+    failing = min(0.98, 2 * (1 - rate))
+    rest = ((1 - rate) - FLAGGED * failing) / (1 - FLAGGED)
+    passed = chance.random(population) >= np.where(flagged, failing, rest)
+    if fraction:
+        drawn = chance.permutation(population)[: round(fraction * population)]
+        weight = np.full(len(drawn), 1 / fraction)
+    else:
+        drawn = np.flatnonzero(flagged | (chance.random(population) < KEPT))
+        weight = np.where(flagged[drawn], 1.0, 1 / KEPT)
+    if len(drawn) == 0:
+        return True
+    found = window_bounds(totals_of((passed[drawn].astype(float), weight, np.arange(len(drawn)))))
+    return found.lower - 1e-9 <= float(passed.mean()) <= found.upper + 1e-9
 
 
 def table(title: str, cells: dict[tuple[float, int], float], digits: int = 3) -> None:

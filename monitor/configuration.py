@@ -103,6 +103,7 @@ class Configuration:
                 monitor.max_unscored,
                 monitor.labels,
                 exact=monitor.interval == "exact",
+                of_window=monitor.bounds == "window",
                 interval=gaps_of(monitor.schedule).usual,
                 longest_gap=gaps_of(monitor.schedule).longest,
                 regression=_regression_rule(monitor.regression),

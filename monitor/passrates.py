@@ -122,7 +122,7 @@ def pass_rates(counted: MonitorFigures, fold: Fold = lambda group: group) -> Seq
     eligible = _eligible(counted, {(group.rubric, group.rubric_version) for _, group in sums}, fold)
     found = []
     for (window, group), totals in sums.items():
-        estimated = estimate(totals, monitor.max_unscored, exact=monitor.exact)
+        estimated = estimate(totals, monitor.max_unscored, exact=monitor.exact, of_window=monitor.of_window)
         if estimated is not None:
             share = _coverage(totals, eligible.get((window, group), 0.0))
             corrected = counted.correct(group, estimated) if counted.correct else None

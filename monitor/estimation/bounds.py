@@ -6,8 +6,8 @@
 
 "Few" is fewer than 5: of so few, weights and conversations counted in, no variance can be estimated.
 
-The bounds are about what the agent does, of which the window's invocations are a sample themselves: judging all of them leaves an interval. What
-share of a finite window passed is `weighting.stratified_rate`, with the finite-population correction.
+These are about what the agent does, of which the window's invocations are a sample themselves: judging all of them leaves an interval. What
+share of the window's own invocations passed is `window_bounds`, with the finite-population correction.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from functools import lru_cache
 
 from monitor.estimation.beta import beta_quantile
 from monitor.estimation.evidence import betting_interval
+from monitor.estimation.finite import finite_interval
 from monitor.estimation.intervals import clopper_pearson_interval, wilson_interval, wilson_with
 from monitor.model.totals import Totals
 
@@ -33,6 +34,7 @@ class Method(StrEnum):
     EXACT = "exact"
     LINEARISED = "linearised"
     BETTING = "betting"
+    FINITE = "finite_population"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +58,20 @@ def bounds(sums: Totals, confidence: float = 0.95, *, exact: bool = False) -> Bo
     return _linearised(sums, confidence)
 
 
+def window_bounds(sums: Totals, confidence: float = 0.95, *, exact: bool = False) -> Bounds:
+    """The interval of what share of the window's own invocations passed; something passed or failed."""
+    interval = finite_interval(sums, confidence, simple=_equal_weights(sums), exact=exact)
+    return Bounds(*interval, Method.FINITE)
+
+
+def _equal_weights(sums: Totals) -> bool:
+    scored = sums.passed_weight + sums.failed_weight
+    return sums.squared_weight * (sums.passed + sums.failed) <= scored * scored * (1.0 + _EQUAL)
+
+
 def _is_simple(sums: Totals, judged: int) -> bool:
     """Whether all weigh the same and nobody was judged twice in a conversation."""
-    scored = sums.passed_weight + sums.failed_weight
-    equal = sums.squared_weight * judged <= scored * scored * (1.0 + _EQUAL)
-    return equal and sums.clusters in (0, judged)
+    return _equal_weights(sums) and sums.clusters in (0, judged)
 
 
 def effective_failures(sums: Totals) -> float:

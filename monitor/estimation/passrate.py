@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import repeat
 
-from monitor.estimation.bounds import Method, bounds
+from monitor.estimation.bounds import Method, bounds, window_bounds
 from monitor.estimation.weighting import effective_sample_size
 from monitor.model.totals import Totals
 from monitor.model.verdict import Outcome
@@ -53,7 +53,7 @@ def totals(
     """
     counts = dict.fromkeys(Outcome, 0)
     weights = dict.fromkeys(Outcome, 0.0)
-    squared = 0.0
+    squared = passed_squared = 0.0
     clusters: dict[object, list[float]] = {}
     for number, ((outcome, probability), conversation) in enumerate(zip(results, conversations, strict=False)):
         kind, weight = outcome or Outcome.UNJUDGEABLE, 1.0 / probability
@@ -61,6 +61,7 @@ def totals(
         weights[kind] += weight
         if kind in (Outcome.PASS, Outcome.FAIL):
             squared += weight * weight
+            passed_squared += weight * weight if kind is Outcome.PASS else 0.0
             cluster = clusters.setdefault(number if conversation is None else conversation, [0.0, 0.0])
             cluster[0] += weight
             cluster[1] += weight if kind is Outcome.PASS else 0.0
@@ -78,13 +79,16 @@ def totals(
         cluster_squared=math.fsum(w * w for w, _ in clusters.values()),
         cluster_cross=math.fsum(w * p for w, p in clusters.values()),
         cluster_passed_squared=math.fsum(p * p for _, p in clusters.values()),
+        passed_squared=passed_squared,
     )
 
 
-def estimate(sums: Totals, max_unscored: float = 0.2, *, exact: bool = False) -> Estimate | None:
+def estimate(
+    sums: Totals, max_unscored: float = 0.2, *, exact: bool = False, of_window: bool = False
+) -> Estimate | None:
     """The pass rate of the sums: Hájek's mean, with the interval that fits how the sample was drawn (see `bounds`).
 
-    `exact` asks for an interval that is never below its confidence. None when nothing passed, failed or was left unscored: no estimate is not an estimate of 0.
+    `exact` asks for an interval that is never below its confidence, `of_window` for one of what the window's own invocations did. None when nothing passed, failed or was left unscored: no estimate is not an estimate of 0.
     """
     scored = sums.passed_weight + sums.failed_weight
     everything = scored + sums.unscored_weight
@@ -95,7 +99,7 @@ def estimate(sums: Totals, max_unscored: float = 0.2, *, exact: bool = False) ->
     size = effective_sample_size(scored, sums.squared_weight)
     if judged:
         rate = sums.passed_weight / scored
-        found = bounds(sums, CONFIDENCE, exact=exact)
+        found = (window_bounds if of_window else bounds)(sums, CONFIDENCE, exact=exact)
         lower, upper, method = min(found.lower, rate), max(found.upper, rate), found.method
     return Estimate(
         rate=rate,

@@ -11,7 +11,7 @@ class Totals:
 
     `unscored` are verdicts `unjudgeable` and failed evaluations: no part of the pass rate, but of its worst and best case.
     `not_applicable` is counted and has no weight: it leaves the denominator. `squared_weight` is the sum of squared weights
-    over passed and failed (for Kish's effective sample size).
+    over passed and failed (for Kish's effective sample size), `passed_squared` that over the passed.
 
     The clusters are conversations, an invocation without one being its own: how many have passed or failed, the weight of the heaviest, and with
     W the weight of a cluster's passed and failed and P that of its passed the sums of W^2, W P and P^2 (for cluster-robust errors).
@@ -31,6 +31,7 @@ class Totals:
     cluster_squared: float = 0.0
     cluster_cross: float = 0.0
     cluster_passed_squared: float = 0.0
+    passed_squared: float = 0.0
 
     def __add__(self, other: Totals) -> Totals:
         return Totals(
@@ -47,6 +48,7 @@ class Totals:
             self.cluster_squared + other.cluster_squared,
             self.cluster_cross + other.cluster_cross,
             self.cluster_passed_squared + other.cluster_passed_squared,
+            self.passed_squared + other.passed_squared,
         )
 
 

@@ -39,7 +39,7 @@ class WatchedRubric:
 class WatchedMonitor:
     """A monitor: its rubrics, the windows of its pass rates (seconds), the unscored share it puts up with, and its labels.
 
-    `exact` asks for intervals that are never below their confidence. `interval` is the usual time between two ticks of its schedule,
+    `exact` asks for intervals that are never below their confidence, `of_window` for such that are about the window's own invocations. `interval` is the usual time between two ticks of its schedule,
     `longest_gap` the longest one (seconds).
     """
 
@@ -49,6 +49,7 @@ class WatchedMonitor:
     max_unscored: float = 0.2
     labels: Mapping[str, str] = field(default_factory=dict)
     exact: bool = False
+    of_window: bool = False
     interval: float = 60.0
     longest_gap: float = 60.0
     regression: RegressionRule = RegressionRule()

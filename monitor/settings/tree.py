@@ -280,6 +280,9 @@ class MonitorSettings(Section):
     schedule: Schedule = Schedule(every="1m")
     windows: tuple[Duration, ...] = (3600.0, DAY, 7 * DAY)
     interval: Literal["auto", "exact"] = "auto"  # exact: bounds that are never below 95 %, and wider
+    bounds: Literal["agent", "window"] = (
+        "agent"  # of what: what the agent does, or what the window's own invocations did
+    )
     regression: Regression = Regression()
     budget: Budget = Budget()
     trust: Trust = Trust()

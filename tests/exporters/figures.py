@@ -54,6 +54,7 @@ class FigureStore:
     waiting: list[PendingCount] = field(default_factory=list)
     leases: dict[str, tuple[str, float]] = field(default_factory=dict)
     reads: int = 0
+    drawn: set[tuple[object, ...]] = field(default_factory=set)
 
     def count(
         self, metric: str, amount: float = 1.0, exemplar: tuple[str, float] | None = None, /, **labels: str
@@ -70,6 +71,10 @@ class FigureStore:
 
     def draw(self, monitor: str, rubric: str, agent: str, rubric_version: str = "aaaaaaaaaaaa", **labels: str) -> None:
         """What the store does when a label set's first invocation is drawn: 0 for every verdict."""
+        place = (monitor, rubric, agent, rubric_version, *sorted(labels.items()))
+        if place in self.drawn:
+            return
+        self.drawn.add(place)
         for outcome in Outcome:
             self.count(
                 TallyName.VERDICTS, 0.0, monitor=monitor, rubric=rubric, rubric_version=rubric_version, agent=agent,

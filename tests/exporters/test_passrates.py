@@ -11,6 +11,7 @@ from monitor.clock import ManualClock
 from monitor.model.totals import WindowFigures
 from monitor.model.verdict import Outcome
 from monitor.passrates import PassRates
+from monitor.settings.tree import Settings
 from monitor.store.protocol import Store
 from tests.exporters.figures import FigureStore, Seen, watched
 
@@ -54,6 +55,16 @@ def test_slow_reads_are_repeated_less_often(store: FigureStore, monkeypatch: pyt
     store.clock.advance(1.0)
     passrates.rates()
     assert store.reads == 2
+
+
+def test_bounds_are_of_what_the_monitor_asks_for(store: FigureStore) -> None:
+    """`bounds: window` tells what the window's own invocations did, which is known where all were judged; the default tells of the agent."""
+    store.judge("m", Seen("a", store.clock.now() - 1, Outcome.FAIL))
+    agent, window = (_rates(store, watched("tone", of_window=of)).rates()[0].estimate for of in (False, True))
+    assert (window.lower, window.upper) == (agent.rate, agent.rate) == (0.5, 0.5)
+    assert agent.lower is not None and agent.upper is not None and agent.upper - agent.lower > 0.5
+    settings = {"monitors": {"m": {"rubrics": ["run_succeeded"], "bounds": "window"}}}
+    assert Settings.model_validate(settings).monitors["m"].bounds == "window"
 
 
 def test_a_reload_shows_at_once(store: FigureStore) -> None:

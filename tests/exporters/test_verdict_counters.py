@@ -135,7 +135,7 @@ def test_labels_without_end(store: FigureStore, shared: Path) -> None:
     """Thousands of agent names give a bounded page with every verdict on it, and the same load again gives the same series."""
     case = json.loads((shared / "cases/public-reports/labels-without-end.steps.json").read_text())
     rubrics, limit = ("tone", "facts"), case["configure"]["max_agents"] + 1
-    exporter = Exporter(store, watched(*rubrics), max_series_per_metric=limit)
+    exporter = Exporter(store, watched(*rubrics, windows=(3600.0,)), max_series_per_metric=limit)
 
     def load() -> None:
         for number in range(5000):

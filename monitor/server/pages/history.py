@@ -86,7 +86,13 @@ def _line(
     changes: Sequence[Change],
 ) -> Line:
     steps = tuple(
-        Step(start, end, estimate(sums[n], monitor.max_unscored, exact=monitor.exact) if n in sums else None)
+        Step(
+            start,
+            end,
+            estimate(sums[n], monitor.max_unscored, exact=monitor.exact, of_window=monitor.of_window)
+            if n in sums
+            else None,
+        )
         for n, (start, end) in enumerate(pairwise(at))
     )
     judged = sum(step.estimate.judged for step in steps if step.estimate is not None)

@@ -24,7 +24,8 @@ _LONE_TOTALS = f"""
     SELECT rubric, rubric_version, agent, agent_version, environment, sum(passed), sum(failed), sum(not_applicable),
            sum(unjudgeable), total(passed * weight), total(failed * weight), total(unjudgeable * weight),
            total((passed + failed) * weight * weight), sum(passed + failed), max((passed + failed) * weight),
-           total((passed + failed) * weight * weight), total(passed * weight * weight), total(passed * weight * weight)
+           total((passed + failed) * weight * weight), total(passed * weight * weight), total(passed * weight * weight),
+           total(passed * weight * weight)
     FROM ({_WEIGHTS} AND i.conversation_id IS NULL) GROUP BY 1, 2, 3, 4, 5
 """  # noqa: S608
 """Sums over invocations that belong to no conversation, in the order of the fields of `Totals`."""
@@ -32,11 +33,11 @@ _LONE_TOTALS = f"""
 _CONVERSATION_TOTALS = f"""
     SELECT rubric, rubric_version, agent, agent_version, environment, sum(passed), sum(failed), sum(not_applicable),
            sum(unjudgeable), total(p), total(w - p), total(u), total(squared), sum(w > 0), max(w), total(w * w), total(w * p),
-           total(p * p)
+           total(p * p), total(passed_squared)
     FROM (SELECT rubric, rubric_version, agent, agent_version, environment, sum(passed) AS passed, sum(failed) AS failed,
                  sum(not_applicable) AS not_applicable, sum(unjudgeable) AS unjudgeable, total(passed * weight) AS p,
                  total((passed + failed) * weight) AS w, total(unjudgeable * weight) AS u,
-                 total((passed + failed) * weight * weight) AS squared
+                 total((passed + failed) * weight * weight) AS squared, total(passed * weight * weight) AS passed_squared
           FROM ({_WEIGHTS} AND i.conversation_id IS NOT NULL) GROUP BY 1, 2, 3, 4, 5, conversation_id)
     GROUP BY 1, 2, 3, 4, 5
 """  # noqa: S608
