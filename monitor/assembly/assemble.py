@@ -160,10 +160,13 @@ def _segmented(spans: Sequence[Span], logs: Sequence[LogRecord]) -> tuple[Tree, 
 def read(record: Record) -> Facts:
     """What all conventions that recognise a span say of it, the most usable source of each fact first."""
     facts: dict[Field, Found] = {}
-    words = record.prefixes | record.event_prefixes if record.event_prefixes else record.prefixes
-    for convention in worth_asking(words):
+    for convention in worth_asking(record.shape):
         if convention.recognises(record):
-            merge(facts, convention.read(record))
+            found = convention.read(record)
+            if facts:
+                merge(facts, found)
+            else:
+                facts = found
     return facts
 
 

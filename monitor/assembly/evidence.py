@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from monitor.assembly.facts import Field, value
-from monitor.assembly.messages import answers_in, calls_in
+from monitor.assembly.messages import ANSWERS, answers_in, calls_in, goes_on
 from monitor.assembly.neighbourhood import Unit
 from monitor.assembly.scopes import Scope
 from monitor.assembly.turns import given
@@ -74,19 +74,22 @@ class Evidence:
 def gather(main: Scope) -> Evidence:
     """All that an invocation tells of its tool calls."""
     evidence = Evidence()
-    for scope in main.all():
+    scopes = main.all()
+    for scope in scopes:
         _requested(scope, evidence, first=scope is main)
-    if not any(scope.models for scope in main.all()):
+    if not any(scope.models for scope in scopes):
         _told(main, evidence)
-    for scope in main.all():
+    for scope in scopes:
         _ran(scope, evidence)
-    _answered(main, evidence)
+    if evidence.calls:
+        _answered(scopes, evidence)
     return evidence
 
 
 def _requested(scope: Scope, evidence: Evidence, *, first: bool) -> None:
     """Calls that models asked for: in their outputs, and in later inputs where an output was not recorded."""
     known: dict[str, int] = {}
+    past = _Past()
     for number, unit in enumerate(scope.models):
         inputs, outputs = unit_messages(unit, Field.INPUT), unit_messages(unit, Field.OUTPUT)
         if number == 0:
@@ -95,8 +98,24 @@ def _requested(scope: Scope, evidence: Evidence, *, first: bool) -> None:
             if first:
                 _take(split.after, scope, unit, evidence, known, before=True)
         else:
-            _take_missing(inputs, scope, unit, evidence, known)
+            _take_missing(past.new_in(inputs), scope, unit, evidence, known, past.seen)
         _take(outputs, scope, unit, evidence, known, before=False)
+
+
+@dataclass(slots=True)
+class _Past:
+    """The message list of an agent's model call before, and how often it holds each nameless call, by meaning."""
+
+    messages: Sequence[Message] = ()
+    seen: dict[str, int] = field(default_factory=dict)
+
+    def new_in(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """What a list has beyond the one before, where it begins with that; else all of it."""
+        before, self.messages = self.messages, messages
+        if goes_on(before, messages):
+            return messages[len(before) :]
+        self.seen = {}
+        return messages
 
 
 def _told(main: Scope, evidence: Evidence) -> None:
@@ -114,8 +133,8 @@ def _note(messages: Sequence[Message], known: dict[str, int], evidence: Evidence
     for part in calls_in(messages):
         if part.get("id"):
             evidence.old.add(str(part["id"]))
-        known[_meaning(part)] = known.get(_meaning(part), 0) + 1
-        evidence.old_meanings[_meaning(part)] = known[_meaning(part)]
+        meaning = _meaning(part)
+        evidence.old_meanings[meaning] = known[meaning] = known.get(meaning, 0) + 1
 
 
 def _take(
@@ -123,15 +142,20 @@ def _take(
 ) -> None:
     start = unit.node.start
     for place, part in enumerate(calls_in(messages)):
-        known[_meaning(part)] = known.get(_meaning(part), 0) + 1
+        meaning = _meaning(part)
+        known[meaning] = known.get(meaning, 0) + 1
         _add(part, scope, (start, -1 if before else 0, place), "input" if before else "output", evidence)
 
 
 def _take_missing(
-    messages: Sequence[Message], scope: Scope, unit: Unit, evidence: Evidence, known: dict[str, int]
+    messages: Sequence[Message],
+    scope: Scope,
+    unit: Unit,
+    evidence: Evidence,
+    known: dict[str, int],
+    seen: dict[str, int],
 ) -> None:
     """Calls in a later input that no output told of; without ids they are counted by meaning."""
-    seen: dict[str, int] = {}
     for place, part in enumerate(calls_in(messages)):
         meaning = _meaning(part)
         seen[meaning] = seen.get(meaning, 0) + 1
@@ -188,8 +212,11 @@ def _ran(scope: Scope, evidence: Evidence) -> None:
             call.unit = unit
     own = evidence.by_scope.get(id(scope), ())
     open_calls = [call for call in own if call.unit is None and call.request is not None]
-    waiting = _pair(waiting, open_calls, _same_meaning)
-    waiting = _pair(waiting, open_calls, _same_name)
+    if waiting and open_calls:
+        waiting = _pair(waiting, open_calls, _same_meaning)
+        waiting = _pair(waiting, open_calls, _same_name)
+    if not waiting:
+        return
     asked_at = [unit.node.start for unit in scope.models]
     for unit in waiting:
         place = bisect_right(asked_at, unit.node.start)
@@ -226,27 +253,57 @@ def _same_name(request: Part | None, unit: Unit | None) -> Any:
     return request.get("name") if request is not None else fact_of(unit, Field.TOOL_NAME).value
 
 
-def _answered(main: Scope, evidence: Evidence) -> None:
+def _answered(scopes: Sequence[Scope], evidence: Evidence) -> None:
     """Give calls the answers that later messages hold: by id, else by place in the message list."""
-    for scope in main.all():
-        by_meaning: dict[str, list[Call]] = {}
+    for number, scope in enumerate(scopes):
         own = sorted(evidence.by_scope.get(id(scope), ()), key=lambda call: call.order)
-        for call in own:
-            if call.request is not None:
-                by_meaning.setdefault(_meaning(call.request), []).append(call)
-        for messages, now in _answering(scope, first=scope is main):
-            loose: list[Message] = []
-            for message in messages:
-                unknown = [part for part in answers_in([message]) if not _answer_by_id(part, evidence)]
-                calls = calls_in([message])
-                if unknown or calls:
-                    loose.append(Message(message.role, tuple(calls + unknown)))
-            if any(calls_in([message]) for message in loose):
-                _answer_by_place(loose, by_meaning, evidence)
-            elif loose:
-                answers = answers_in(loose)
-                made = bisect_left(own, now, key=lambda call: call.order[0])
-                _answer_from_the_end(answers, own[max(0, made - len(answers)) : made])
+        by_meaning: dict[str, list[Call]] = {}
+        settled: Sequence[Message] = ()
+        for messages, now in _answering(scope, first=number == 0):
+            if not _any_unknown(messages[len(settled) :] if goes_on(settled, messages) else messages, evidence):
+                settled = messages if len(messages) > len(settled) else settled
+                continue
+            if not by_meaning:
+                by_meaning = _by_meaning(own)
+            _answer_the_rest(messages, now, own, by_meaning, evidence)
+
+
+def _any_unknown(messages: Sequence[Message], evidence: Evidence) -> bool:
+    """Give calls the answers that name them; whether there is an answer that names no call that is known."""
+    unknown = False
+    for message in messages:
+        for part in message.parts:
+            if part.get("type") in ANSWERS and not _answer_by_id(part, evidence):
+                unknown = True
+    return unknown
+
+
+def _by_meaning(own: Sequence[Call]) -> dict[str, list[Call]]:
+    found: dict[str, list[Call]] = {}
+    for call in own:
+        if call.request is not None:
+            found.setdefault(_meaning(call.request), []).append(call)
+    return found
+
+
+def _answer_the_rest(
+    messages: Sequence[Message], now: int, own: Sequence[Call], by_meaning: dict[str, list[Call]], evidence: Evidence
+) -> None:
+    """Give calls the answers of a list that name none: by their place among the calls told beside them, else from the end."""
+    loose: list[Message] = []
+    asked = False
+    for message in messages:
+        unknown = [part for part in answers_in([message]) if not _answer_by_id(part, evidence)]
+        calls = calls_in([message])
+        asked = asked or bool(calls)
+        if unknown or calls:
+            loose.append(Message(message.role, tuple(calls + unknown)))
+    if asked:
+        _answer_by_place(loose, by_meaning, evidence)
+    else:
+        answers = answers_in(loose)
+        made = bisect_left(own, now, key=lambda call: call.order[0])
+        _answer_from_the_end(answers, own[max(0, made - len(answers)) : made])
 
 
 def _answer_from_the_end(answers: Sequence[Part], calls: Sequence[Call]) -> None:

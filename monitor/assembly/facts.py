@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any
 
 from monitor.model.invocation import Capture
 
@@ -66,11 +66,13 @@ class Field(StrEnum):
     OUTPUT_TOKENS = "output_tokens"  # int
 
 
-class Found(NamedTuple):
+@dataclass(slots=True, eq=False)
+class Found:
     """A value and where it was found. `capture` says why it is not whole; the value is then None or a part of it.
 
     `weak` marks a stand-in (a span's name for an agent's) that gives way to any other source. `pinned` keeps other dialects' readings of
-    the same span from taking its place, where the emitter is known to write them wrongly.
+    the same span from taking its place, where the emitter is known to write them wrongly. Never changed once made; not frozen, because
+    there are several of them per span.
     """
 
     value: Any
@@ -81,14 +83,14 @@ class Found(NamedTuple):
     pinned: bool = False
 
 
-Facts = Mapping[Field, Found]
+Facts = dict[Field, Found]
 
 _RANK = {None: 0, Capture.TRUNCATED: 2, Capture.REFERENCED: 3, Capture.REDACTED: 4, Capture.NOT_CAPTURED: 5}
 
 
 def rank(found: Found) -> int:
     """How usable a value is: 0 whole, more the less it is."""
-    return _RANK[found.capture] * 2 + found.weak
+    return found.weak if found.capture is None else _RANK[found.capture] * 2 + found.weak
 
 
 def better(current: Found | None, other: Found | None) -> Found | None:
@@ -102,7 +104,7 @@ def merge(into: dict[Field, Found], facts: Facts) -> None:
     """Take over each fact that is missing in `into` or more usable than what is there."""
     for field, found in facts.items():
         current = into.get(field)
-        if current is None or (rank(found) < rank(current) and not current.pinned):
+        if current is None or (not current.pinned and rank(found) < rank(current)):
             into[field] = found
 
 

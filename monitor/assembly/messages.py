@@ -8,6 +8,7 @@ from typing import Any
 
 from monitor.assembly.literal import CLASS_KEY
 from monitor.assembly.parts import part_of, parts_of, result_part
+from monitor.assembly.regular import regular_message
 from monitor.assembly.values import canonical, decode, looks_cut, withheld
 from monitor.model.invocation import Capture, Message, Part
 
@@ -76,9 +77,26 @@ _ITEM_TYPES = {
 }
 
 
+CALLS = frozenset({"tool_call", "server_tool_call"})
+ANSWERS = frozenset({"tool_call_response", "server_tool_call_response"})
+_CONTENT = frozenset({"content", "arguments", "response", "uri", "file_id"})
+"""Keys of a part that hold what it says."""
+
+
 def messages_of(value: Any, role: str) -> tuple[Message, ...]:
     """The messages in a content value; text and parts without a role get `role`. No messages: an empty tuple."""
     return _joined(_read(decode(value), role, 0))
+
+
+def listed_messages(items: Sequence[Any], role: str) -> tuple[Message, ...] | None:
+    """The messages of a list whose items each name their role, read one by one; None for any other list."""
+    messages: list[Message] = []
+    for item in items:
+        if not isinstance(item, dict) or "role" not in item:
+            return None
+        made = regular_message(item)
+        messages += _read_mapping(item, role, 1) if made is None else [made]
+    return _joined(messages)
 
 
 def read_messages(value: Any, role: str) -> tuple[tuple[Message, ...], Capture | None]:
@@ -98,7 +116,7 @@ def lacking(messages: Sequence[Message]) -> Capture | None:
     reason: Capture | None = Capture.NOT_CAPTURED
     for message in messages:
         for part in message.parts:
-            if "capture" not in part and (part.keys() & {"content", "arguments", "response", "uri", "file_id"}):
+            if "capture" not in part and not _CONTENT.isdisjoint(part):
                 return None
             if part.get("capture") == Capture.REDACTED.value:
                 reason = Capture.REDACTED
@@ -128,14 +146,17 @@ def withheld_text(messages: Iterable[Message]) -> Capture | None:
 
 def calls_in(messages: Iterable[Message]) -> list[Part]:
     """The requested tool calls, in order, those that the provider ran itself included."""
-    kinds = ("tool_call", "server_tool_call")
-    return [part for message in messages for part in message.parts if part.get("type") in kinds]
+    return [part for message in messages for part in message.parts if part.get("type") in CALLS]
 
 
 def answers_in(messages: Iterable[Message]) -> list[Part]:
     """The tool answers, in order."""
-    kinds = ("tool_call_response", "server_tool_call_response")
-    return [part for message in messages for part in message.parts if part.get("type") in kinds]
+    return [part for message in messages for part in message.parts if part.get("type") in ANSWERS]
+
+
+def goes_on(before: Sequence[Message], messages: Sequence[Message]) -> bool:
+    """Whether a list begins with another one, told by identity: lists that do are read so that they share their messages (`told`)."""
+    return bool(before) and len(messages) >= len(before) and messages[len(before) - 1] is before[-1]
 
 
 def fingerprint(messages: Iterable[Message]) -> str:
@@ -181,6 +202,11 @@ def _read_list(items: Sequence[Any], role: str, wrapping: int) -> list[Message]:
     messages: list[Message] = []
     loose: list[Any] = []
     for item in items:
+        regular = regular_message(item) if isinstance(item, dict) and "role" in item else None
+        if regular is not None:
+            messages += (*_loose_message(loose, role), regular)
+            loose = []
+            continue
         item = _opened_item(item)
         if _is_loose(item):
             loose.append(item)

@@ -10,6 +10,8 @@ from monitor.assembly.messages import lacking
 from monitor.assembly.tree import Node, Tree
 
 UNITS = frozenset({SpanClass.MODEL, SpanClass.TOOL})
+_CANDIDATES_AND_UNITS = CANDIDATES | UNITS
+_STARTERS = CANDIDATES | {SpanClass.TOOL}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,15 +44,19 @@ class Surroundings:
 
 def survey(tree: Tree) -> Surroundings:
     """Settle every node's class and find owners and units; linear in the number of spans."""
-    _drop_evaluations(tree.nodes)
-    _promote_chains(tree.nodes)
-    units = _units(tree.nodes, _nearest(tree.nodes, CANDIDATES | UNITS))
-    _note_steps(tree.nodes, units)
+    said = {node.span_class for node in tree.nodes}
+    if SpanClass.EVALUATION in said:
+        _drop_evaluations(tree.nodes)
+    if SpanClass.CHAIN in said:
+        _promote_chains(tree.nodes)
+    units = _units(tree.nodes, _nearest(tree.nodes, _CANDIDATES_AND_UNITS))
+    if not said.isdisjoint((SpanClass.STEP, SpanClass.CHAIN)):
+        _note_steps(tree.nodes, units)
     owner: dict[int, Node | None] = {}
     for node in tree.nodes:
         inherited = owner[id(node.parent)] if node.parent is not None else None
         owner[id(node)] = node if node.span_class in CANDIDATES else inherited
-    return Surroundings(owner, _nearest(tree.nodes, CANDIDATES | {SpanClass.TOOL}), units)
+    return Surroundings(owner, _nearest(tree.nodes, _STARTERS), units)
 
 
 def _note_steps(nodes: Sequence[Node], units: dict[int, Unit]) -> None:

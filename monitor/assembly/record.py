@@ -7,6 +7,10 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from collectors.span import Attributes, LogRecord, Span
+from monitor.assembly.told import Told
+
+_MANY_KEYS = 96
+"""Spans with more attributes than this (flattened messages) seldom have the same keys twice: their shape is not remembered."""
 
 
 class Event(NamedTuple):
@@ -19,25 +23,43 @@ class Event(NamedTuple):
     source: str
 
 
-class Record:
-    """A span and its log records.
+class Shape:
+    """What the keys of a span's attributes tell, worked out once for all spans that have the same ones.
 
-    `prefixes` are the first words of the attribute keys (`gen_ai`, `llm`, `http`); `heads` their first two words, with a dot behind
-    them where the key goes on (`gen_ai.prompt` and `gen_ai.prompt.` tell the two dialects apart). `event_prefixes` are the first
-    words of event names. All three are for quick recognition.
+    `prefixes` are the first words of the keys (`gen_ai`, `llm`, `http`); `heads` their first two words, with a dot behind them where the
+    key goes on (`gen_ai.prompt` and `gen_ai.prompt.` tell the two dialects apart). `words` are the prefixes and the first words of event
+    names, `names` the keys and the event names themselves; `ordered` are the keys as they came.
     """
 
-    __slots__ = ("attributes", "event_prefixes", "events", "heads", "logs", "prefixes", "span")
+    __slots__ = ("heads", "keys", "names", "ordered", "prefixes", "words")
 
-    def __init__(self, span: Span, logs: Sequence[LogRecord] = ()) -> None:
+    def __init__(self, keys: tuple[str, ...], events: tuple[str, ...]) -> None:
+        heads = [_head(key) for key in keys]
+        self.ordered = keys
+        self.keys = frozenset(keys)
+        self.names = self.keys.union(events)
+        self.prefixes = frozenset([first for first, _ in heads])
+        self.heads = frozenset([second for _, second in heads])
+        self.words = self.prefixes.union([event.partition(".")[0] for event in events])
+
+
+_remembered = lru_cache(maxsize=1024)(Shape)
+
+
+class Record:
+    """A span and its log records. `told` remembers what the trace's messages say, so that a history is read once."""
+
+    __slots__ = ("attributes", "events", "logs", "shape", "span", "told")
+
+    def __init__(self, span: Span, logs: Sequence[LogRecord] = (), told: Told | None = None) -> None:
         self.span = span
         self.logs = logs
         self.attributes = span.attributes
-        heads = [_head(key) for key in span.attributes]
-        self.prefixes = frozenset([first for first, _ in heads])
-        self.heads = frozenset([second for _, second in heads])
         self.events = _events(span, logs) if span.events or logs else ()
-        self.event_prefixes = frozenset([event.name.partition(".")[0] for event in self.events])
+        self.told = Told() if told is None else told
+        keys = tuple(span.attributes)
+        make = _remembered if len(keys) <= _MANY_KEYS else Shape
+        self.shape = make(keys, tuple(sorted({event.name for event in self.events})) if self.events else ())
 
     def text(self, *keys: str) -> str | None:
         """The first of the attributes that is non-empty text."""

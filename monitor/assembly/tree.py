@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from collectors.span import LogRecord, Span
 from monitor.assembly.facts import Facts, Field, SpanClass
 from monitor.assembly.record import Record
+from monitor.assembly.told import Told
 
 
 @dataclass(slots=True, eq=False)
@@ -72,7 +73,8 @@ class Node:
         while stack:
             node = stack.pop()
             yield node
-            stack.extend(reversed(node.children))
+            if node.children:
+                stack.extend(reversed(node.children))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,27 +89,29 @@ Reading = Callable[[Record], Facts]
 
 
 def build(spans: Sequence[Span], logs: Sequence[LogRecord], read: Reading) -> Tree:
-    """Link unique spans into a tree; logs go to their span, without a span to the trace's first root.
+    """Link unique spans, in order of start and id, into a tree; logs go to their span, without a span to the trace's first root.
 
     A parent that is not among the spans becomes a phantom that keeps its children together. Where parents go in a circle, the
     earliest span of the circle becomes a root.
     """
-    belonging = _logs_by_span(spans, logs)
+    belonging = _logs_by_span(spans, logs) if logs else {}
+    told = Told()
     nodes = {
-        (s.trace_id, s.span_id): Node(s.trace_id, s.span_id, Record(s, belonging.get((s.trace_id, s.span_id), ())))
+        (s.trace_id, s.span_id): Node(
+            s.trace_id, s.span_id, Record(s, belonging.get((s.trace_id, s.span_id), ()), told)
+        )
         for s in spans
     }
     for node in list(nodes.values()):
         _attach(node, nodes)
     ordered = sorted(nodes.values(), key=lambda node: (node.start, node.phantom, node.trace_id, node.span_id))
-    roots = _cut_circles(ordered)
     for node in ordered:
-        node.children.sort(key=lambda child: child.key)
         if node.record is not None:
             node.facts = read(node.record)
             found = node.facts.get(Field.CLASS)
-            node.span_class = found.value if found else SpanClass.OTHER
-    return Tree(tuple(node for root in roots for node in root.subtree()), tuple(roots))
+            if found is not None:
+                node.span_class = found.value
+    return _rooted(ordered)
 
 
 def _logs_by_span(spans: Sequence[Span], logs: Sequence[LogRecord]) -> dict[tuple[str, str], list[LogRecord]]:
@@ -137,9 +141,16 @@ def _attach(node: Node, nodes: dict[tuple[str, str], Node]) -> None:
         parent.children.append(node)
 
 
-def _cut_circles(ordered: Sequence[Node]) -> list[Node]:
+def _rooted(ordered: Sequence[Node]) -> Tree:
     roots = [node for node in ordered if node.parent is None]
-    reached = {id(node) for root in roots for node in root.subtree()}
+    nodes = [node for root in roots for node in root.subtree()]
+    if len(nodes) < len(ordered):
+        _cut_circles(ordered, roots, {id(node) for node in nodes})
+        nodes = [node for root in roots for node in root.subtree()]
+    return Tree(tuple(nodes), tuple(roots))
+
+
+def _cut_circles(ordered: Sequence[Node], roots: list[Node], reached: set[int]) -> None:
     for node in ordered:
         if id(node) not in reached:
             if node.parent is not None:
@@ -147,4 +158,3 @@ def _cut_circles(ordered: Sequence[Node]) -> list[Node]:
             node.parent = None
             roots.append(node)
             reached.update(id(inside) for inside in node.subtree())
-    return roots

@@ -15,8 +15,8 @@ def unit_messages(unit: Unit, which: Field) -> tuple[Message, ...]:
 
 def unit_fact(unit: Unit, which: Field) -> Found | None:
     """A fact of a unit: the standing span's, else a more usable one of its copies; content also of a step around it."""
-    if len(unit.nodes) == 1 and not unit.steps:
-        return unit.nodes[0].facts.get(which)
+    if not unit.copies and not unit.steps:
+        return unit.node.facts.get(which)
     best: Found | None = None
     around = unit.steps if which in (Field.INPUT, Field.OUTPUT) else []
     for node in (*unit.nodes, *around):
@@ -33,4 +33,6 @@ def fact_of(unit: Unit | None, which: Field) -> Found:
     """A fact of a unit, an empty one where there is none."""
     if unit is None:
         return NOTHING
+    if not unit.copies and not unit.steps:
+        return unit.node.facts.get(which, NOTHING)
     return unit_fact(unit, which) or NOTHING

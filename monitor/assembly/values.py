@@ -17,14 +17,20 @@ from monitor.model.invocation import Capture
 MAX_DEPTH = 64
 """Deeper values are kept as text: nothing real nests deeper, and later steps recurse."""
 
-_DECODER = json.JSONDecoder(strict=False)
+_read_at = json.JSONDecoder(strict=False, parse_constant=lambda _: None).raw_decode
+"""Reads one JSON value at a place of a text; NaN and the infinities, which are no JSON, are null."""
+
+_JSON_SPACE = " \t\n\r"
+
+_OPENING = frozenset('"[{')
 
 _KEYWORDS = re.compile(r"[a-z_]\w*=(?:['\"\[{(\d]|None |True |False |[A-Za-z.]+\()")
 
-_SENTINELS = frozenset(
+SENTINELS = frozenset(
     {"__redacted__", "<redacted>", "[redacted]", "<elided>", "[elided]", "redacted", "***redacted***", "[filtered]"}
     | {"<truncated>", "[truncated]"}
 )
+"""What conventions and SDKs write in the place of content, in lower case."""
 
 
 def withheld(value: Any) -> Capture | None:
@@ -32,7 +38,7 @@ def withheld(value: Any) -> Capture | None:
     if not isinstance(value, str) or len(value) > 24:
         return None
     marker = value.strip().lower()
-    if marker not in _SENTINELS:
+    if marker not in SENTINELS:
         return None
     return Capture.TRUNCATED if "truncated" in marker else Capture.REDACTED
 
@@ -67,8 +73,8 @@ def looks_cut(decoded: Any) -> bool:
 
 
 def _container(text: str) -> tuple[Any] | None:
-    first = text.lstrip()[:1]
-    if first not in ('"', "[", "{"):
+    first = text[:1] if text[:1] in _OPENING else text.lstrip()[:1]
+    if first not in _OPENING:
         return _constructor(text) if text[:1].isalpha() else None
     found = from_json(text)
     if found is not None or first == '"':
@@ -96,16 +102,16 @@ def _constructor(text: str) -> tuple[Any] | None:
 
 def from_json(text: str) -> tuple[Any] | None:
     """The JSON value in a 1-tuple, None when the text is no JSON or nests too deep."""
+    start = 0 if text[:1] in _OPENING else len(text) - len(text.lstrip(_JSON_SPACE))
     try:
-        value = _DECODER.decode(text)
+        value, end = _read_at(text, start)
     except (ValueError, RecursionError):
         return None
-    if isinstance(value, str):
-        return (repaired(value),) if "\\u" in text else (value,)
-    openings = text.count("[") + text.count("{")
-    if openings > MAX_DEPTH and depth(value) > MAX_DEPTH:
+    if end != len(text) and text[end:].strip(_JSON_SPACE):
         return None
-    if "\\ud" in text or "\\uD" in text or "NaN" in text or "Infinity" in text:
+    if not isinstance(value, str) and text.count("[") + text.count("{") > MAX_DEPTH and depth(value) > MAX_DEPTH:
+        return None
+    if "\\u" in text and ("\\ud" in text or "\\uD" in text):
         value = plain(value)
     return (value,)
 
@@ -139,8 +145,8 @@ def repaired(text: str) -> str:
 def plain(value: Any, limit: int = MAX_DEPTH) -> Any:
     """The value as JSON can hold it: text keys, no bytes, no NaN, no half surrogates, at most `limit` deep."""
     if isinstance(value, str):
-        return repaired(value)
-    if value is None or isinstance(value, bool | int):
+        return value if value.isascii() else repaired(value)
+    if value is None or isinstance(value, int):
         return value
     if isinstance(value, float):
         return value if math.isfinite(value) else None
@@ -149,7 +155,11 @@ def plain(value: Any, limit: int = MAX_DEPTH) -> Any:
     if limit <= 0:
         return "…"
     if isinstance(value, dict):
-        return {repaired(str(key)): plain(item, limit - 1) for key, item in value.items()}
+        limit -= 1
+        return {
+            key if isinstance(key, str) and key.isascii() else repaired(str(key)): plain(item, limit)
+            for key, item in value.items()
+        }
     if isinstance(value, list | tuple | set | frozenset):
         return [plain(item, limit - 1) for item in value]
     return repaired(str(value))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from monitor.assembly.conventions.convention import Convention
 from monitor.assembly.conventions.reader import Reader
 from monitor.assembly.facts import Facts, Field
 from monitor.assembly.messages import lacking, messages_of
@@ -13,11 +14,10 @@ from monitor.assembly.values import decode
 from monitor.model.invocation import Message
 
 
-class AgentCore:
+class AgentCore(Convention):
     """Log records of ADOT on an agent's, a model's or a tool's span."""
 
     name = "agentcore"
-    words = frozenset[str]()
 
     def recognises(self, record: Record) -> bool:
         """A log record whose body has input or output with messages."""

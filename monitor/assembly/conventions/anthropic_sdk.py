@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from monitor.assembly.conventions.convention import Convention
 from monitor.assembly.conventions.reader import Reader
 from monitor.assembly.facts import Facts, Field, SpanClass
 from monitor.assembly.record import Record
 
 
-class AnthropicSdk:
+class AnthropicSdk(Convention):
     """`anthropic.messages.create` and its kin."""
 
     name = "anthropic_sdk"
@@ -15,7 +16,7 @@ class AnthropicSdk:
 
     def recognises(self, record: Record) -> bool:
         """`anthropic.*` attributes on a model call."""
-        return "anthropic" in record.prefixes and "gen_ai" in record.prefixes
+        return "anthropic" in record.shape.prefixes and "gen_ai" in record.shape.prefixes
 
     def read(self, record: Record) -> Facts:
         """That the counts are the provider's; the rest is GenAI."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from monitor.assembly.conventions.convention import Convention
 from monitor.assembly.conventions.reader import Reader
 from monitor.assembly.facts import Facts, Field, SpanClass
 from monitor.assembly.record import Record
@@ -18,11 +19,11 @@ _CALLS = frozenset(
 )
 
 
-class AzureAgents:
+class AzureAgents(Convention):
     """Spans of azure-ai-agents and azure-ai-projects."""
 
     name = "azure_ai_agents"
-    words = frozenset({"az", "gen_ai"})
+    names = frozenset({"az.namespace", "gen_ai.provider.name", "gen_ai.system"})
 
     def recognises(self, record: Record) -> bool:
         """The Azure namespace, or the service's provider name."""

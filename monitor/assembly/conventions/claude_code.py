@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from monitor.assembly.conventions.convention import Convention
 from monitor.assembly.conventions.reader import Reader
 from monitor.assembly.facts import Facts, Field, SpanClass
 from monitor.assembly.record import Record
@@ -18,11 +19,10 @@ SPANS = {
 _MAIN_SOURCES = ("", "sdk", "repl_main_thread", "agent")
 
 
-class ClaudeCode:
+class ClaudeCode(Convention):
     """Spans named or typed `claude_code.*`."""
 
     name = "claude_code"
-    words = frozenset[str]()
 
     def recognises(self, record: Record) -> bool:
         """The span's name or its `span.type`, with attributes."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from monitor.assembly.conventions.convention import Convention
 from monitor.assembly.conventions.reader import Reader
 from monitor.assembly.facts import Facts, Field, SpanClass
 from monitor.assembly.record import Record
@@ -10,17 +11,16 @@ _TURNS = frozenset({"session_task.turn", "codex.turn", "agent_turn"})
 _LOG_INPUTS = {"codex.user_prompt": "prompt", "gemini_cli.user_prompt": "prompt", "user_prompt": "prompt"}
 
 
-class CodingAgents:
+class CodingAgents(Convention):
     """Turn spans of the three, and the prompts in their log records."""
 
     name = "coding_agent"
-    words = frozenset[str]()
 
     def recognises(self, record: Record) -> bool:
         """A turn's span or keys, or a prompt among the log records."""
         if record.span.name in _TURNS and record.attributes:
             return True
-        if "codex.turn." in record.heads:
+        if "codex.turn." in record.shape.heads:
             return True
         return bool(record.logs) and any(event.name in _LOG_INPUTS and event.source == "log" for event in record.events)
 

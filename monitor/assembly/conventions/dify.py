@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from monitor.assembly.conventions.convention import Convention
 from monitor.assembly.conventions.reader import Reader
 from monitor.assembly.facts import Facts, Field, SpanClass
 from monitor.assembly.record import Record
@@ -18,7 +19,7 @@ KINDS = {
 }
 
 
-class Dify:
+class Dify(Convention):
     """Spans with `gen_ai.span.kind` or `dify.*`."""
 
     name = "dify"
@@ -26,7 +27,7 @@ class Dify:
 
     def recognises(self, record: Record) -> bool:
         """The kind, or Dify's own keys."""
-        return "dify" in record.prefixes or "gen_ai.span.kind" in record.attributes
+        return "dify" in record.shape.prefixes or "gen_ai.span.kind" in record.attributes
 
     def read(self, record: Record) -> Facts:
         """Facts by the kind of span; node variables are unwrapped by their usual names."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from monitor.assembly.conventions.convention import Convention
 from monitor.assembly.conventions.reader import Reader
 from monitor.assembly.facts import Facts, SpanClass
 from monitor.assembly.record import Record
@@ -10,7 +11,7 @@ _RAW = frozenset({"raw_gen_ai_request"})
 _REQUEST = frozenset({"litellm_request", "Received Proxy Server Request"})
 
 
-class Gateways:
+class Gateways(Convention):
     """Spans of LiteLLM's SDK and proxy."""
 
     name = "litellm"

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
 from collectors.span import Attributes
-from monitor.assembly.conventions.reader import Reader, lookup, unquoted
+from monitor.assembly.conventions.convention import Convention
+from monitor.assembly.conventions.reader import Reader, Texts, lookup, unquoted
 from monitor.assembly.definitions import definition_of, definitions_of, schema_of
 from monitor.assembly.facts import Facts, Field, SpanClass
 from monitor.assembly.messages import messages_of
-from monitor.assembly.record import Record
+from monitor.assembly.record import Record, Shape
 from monitor.assembly.values import decode, number_of, withheld
 from monitor.model.invocation import Capture, Message, ToolDefinition
 
@@ -65,6 +67,21 @@ _CACHE_WRITTEN = tuple(
         "cache_write_input_tokens",
     )
 )
+_TEXTS = Texts(
+    {
+        Field.AGENT_NAME: ("gen_ai.agent.name",),
+        Field.AGENT_VERSION: ("gen_ai.agent.version",),
+        Field.WORKFLOW_NAME: ("gen_ai.workflow.name",),
+        Field.RUN: ("gen_ai.agent.call.id", "gen_ai.thread.run.id"),
+        Field.MODEL: ("gen_ai.request.model",),
+        Field.RESPONSE_MODEL: ("gen_ai.response.model",),
+        Field.RESPONSE_ID: ("gen_ai.response.id",),
+        Field.PREVIOUS_RESPONSE: (
+            "gen_ai.request.previous_response.id",
+            "gen_ai.openai.request.previous_response_id",
+        ),
+    }
+)
 _INPUT_KEYS = ("gen_ai.input.messages", "gen_ai.workflow.input")
 _REFERENCES = {
     "gen_ai.input.messages_ref": Field.INPUT,
@@ -74,7 +91,14 @@ _REFERENCES = {
 }
 
 
-class GenAi:
+_REFERENCED = frozenset(_REFERENCES)
+_FINISH_KEYS = ("gen_ai.response.finish_reasons", "gen_ai.response.finish_reason", "anthropic.message.stop_reason")
+_CONTENT_KEYS = frozenset(
+    {*_INPUT_KEYS, *_DEFINITION_KEYS, *_REFERENCES, "gen_ai.output.messages", "gen_ai.system_instructions"}
+)
+
+
+class GenAi(Convention):
     """The attributes of the conventions of 1.27 and later, wherever they are: span, span event or log record."""
 
     name = "gen_ai"
@@ -82,23 +106,48 @@ class GenAi:
 
     def recognises(self, record: Record) -> bool:
         """Any `gen_ai.*` attribute or event."""
-        return "gen_ai" in record.prefixes or "gen_ai" in record.event_prefixes
+        return "gen_ai" in record.shape.words
 
     def read(self, record: Record) -> Facts:
         """Class, identity, usage, content and tool facts."""
         reader = Reader(record, self.name)
+        present = _present(record.shape)
         _classify(reader)
-        _identity(reader)
-        _usage(reader)
-        for attributes, where in _carriers(record):
+        reader.texts(_TEXTS)
+        if present.finish:
+            reader.finish(*_FINISH_KEYS)
+        _name_from_span(reader)
+        if present.usage:
+            _usage(reader)
+        if present.content:
+            _content(reader, record.attributes, "")
+        for attributes, where in _carriers(record) if record.events else ():
             _content(reader, attributes, where)
-        if reader.facts.get(Field.CLASS) and reader.facts[Field.CLASS].value is SpanClass.TOOL:
+        if (found := reader.facts.get(Field.CLASS)) is not None and found.value is SpanClass.TOOL:
             _tool(reader)
         return reader.facts
 
 
+class _Present(NamedTuple):
+    """Which kinds of facts a span's keys can tell."""
+
+    finish: bool
+    usage: bool
+    content: bool
+    agent: bool
+
+
+@lru_cache(maxsize=1024)
+def _present(shape: Shape) -> _Present:
+    return _Present(
+        finish=not shape.keys.isdisjoint(_FINISH_KEYS),
+        usage="gen_ai.usage." in shape.heads,
+        content=not shape.keys.isdisjoint(_CONTENT_KEYS),
+        agent=any(key.startswith(("gen_ai.agent.", "gen_ai.tool.name", "gen_ai.workflow.")) for key in shape.keys),
+    )
+
+
 def _carriers(record: Record) -> Iterator[tuple[Attributes, str]]:
-    yield record.attributes, ""
     for event in record.events:
         if any(key.startswith("gen_ai.") for key in event.attributes):
             yield event.attributes, f"{event.source} {event.name} "
@@ -120,32 +169,17 @@ def _classify(reader: Reader) -> None:
         reader.classify(_NAME_PREFIXES[head], "span name")
     elif "gen_ai.tool.name" in attributes and operation is None and "gen_ai.request.model" not in attributes:
         reader.classify(SpanClass.TOOL, "gen_ai.tool.name")
-    elif operation is None and _is_model_call(attributes):
+    elif operation is None and _is_model_call(reader.record):
         reader.classify(SpanClass.MODEL, "gen_ai.request.model")
     elif operation is not None:
         reader.classify(SpanClass.STEP, "gen_ai.operation.name")
 
 
-def _is_model_call(attributes: Attributes) -> bool:
+def _is_model_call(record: Record) -> bool:
     """A request model with content or usage, and nothing of an agent or tool."""
-    if "gen_ai.request.model" not in attributes and "gen_ai.response.model" not in attributes:
+    if "gen_ai.request.model" not in record.attributes and "gen_ai.response.model" not in record.attributes:
         return False
-    return not any(key.startswith(("gen_ai.agent.", "gen_ai.tool.name", "gen_ai.workflow.")) for key in attributes)
-
-
-def _identity(reader: Reader) -> None:
-    reader.text(Field.AGENT_NAME, "gen_ai.agent.name")
-    reader.text(Field.AGENT_VERSION, "gen_ai.agent.version")
-    reader.text(Field.WORKFLOW_NAME, "gen_ai.workflow.name")
-    reader.text(Field.RUN, "gen_ai.agent.call.id", "gen_ai.thread.run.id")
-    reader.text(Field.MODEL, "gen_ai.request.model")
-    reader.text(Field.RESPONSE_MODEL, "gen_ai.response.model")
-    reader.text(Field.RESPONSE_ID, "gen_ai.response.id")
-    reader.text(
-        Field.PREVIOUS_RESPONSE, "gen_ai.request.previous_response.id", "gen_ai.openai.request.previous_response_id"
-    )
-    reader.finish("gen_ai.response.finish_reasons", "gen_ai.response.finish_reason", "anthropic.message.stop_reason")
-    _name_from_span(reader)
+    return not _present(record.shape).agent
 
 
 def _name_from_span(reader: Reader) -> None:
@@ -162,9 +196,11 @@ def _usage(reader: Reader) -> None:
     reader.count(Field.INPUT_TOKENS, "gen_ai.usage.input_tokens", "gen_ai.usage.prompt_tokens")
     reader.count(Field.OUTPUT_TOKENS, "gen_ai.usage.output_tokens", "gen_ai.usage.completion_tokens")
     found = reader.facts.get(Field.INPUT_TOKENS)
+    if found is None:
+        return
     cached = _first_count(attributes, _CACHE_READ)
     written = _first_count(attributes, _CACHE_WRITTEN)
-    if found is not None and cached + written > found.value:
+    if cached + written > found.value:
         # Cached tokens are part of the input by the conventions; more of them than input means that they were left out.
         del reader.facts[Field.INPUT_TOKENS]
         reader.put(Field.INPUT_TOKENS, found.value + cached + written, found.source + " and cache")
@@ -193,7 +229,7 @@ def _content(reader: Reader, attributes: Attributes, where: str) -> None:
     for key in _DEFINITION_KEYS:
         if key in attributes:
             _definitions(reader, attributes[key], where + key)
-    for key, field in _REFERENCES.items():
+    for key, field in _REFERENCES.items() if not _REFERENCED.isdisjoint(attributes) else ():
         if attributes.get(key):
             empty: Any = None if field is Field.SYSTEM else ()
             reader.put(field, empty, where + key, capture=Capture.REFERENCED)

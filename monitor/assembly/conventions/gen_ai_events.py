@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from monitor.assembly.conventions.convention import Convention
 from monitor.assembly.conventions.reader import Reader
 from monitor.assembly.facts import Facts, Field, SpanClass
 from monitor.assembly.messages import messages_of, read_messages
@@ -22,11 +23,11 @@ ROLES = {
 }
 
 
-class GenAiEvents:
+class GenAiEvents(Convention):
     """Messages as events. Where span events and log records repeat each other, the longer record counts."""
 
     name = "gen_ai"
-    words = frozenset({"gen_ai"})
+    names = frozenset(ROLES)
 
     def recognises(self, record: Record) -> bool:
         """An event of one of the five names."""

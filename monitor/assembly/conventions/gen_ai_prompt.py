@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from monitor.assembly.conventions.convention import Convention
 from monitor.assembly.conventions.reader import Reader
 from monitor.assembly.facts import Facts, Field
 from monitor.assembly.opaque import opaque_messages
@@ -14,11 +15,11 @@ _EVENTS = {
 }
 
 
-class GenAiPrompt:
+class GenAiPrompt(Convention):
     """`gen_ai.prompt` and `gen_ai.completion`, as Semantic Kernel, Spring AI, LiteLLM and others wrote them."""
 
     name = "gen_ai"
-    words = frozenset({"gen_ai"})
+    names = frozenset({"gen_ai.prompt", "gen_ai.completion", *_EVENTS})
 
     def recognises(self, record: Record) -> bool:
         """One of the two attributes or events."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from monitor.assembly.conventions.convention import Convention
 from monitor.assembly.conventions.reader import Reader
 from monitor.assembly.facts import Facts, Field, SpanClass
 from monitor.assembly.record import Record
@@ -15,7 +16,7 @@ SUBTYPES = {
 }
 
 
-class Genkit:
+class Genkit(Convention):
     """Spans of Genkit's tracer."""
 
     name = "genkit"
@@ -23,7 +24,7 @@ class Genkit:
 
     def recognises(self, record: Record) -> bool:
         """`genkit:` attributes."""
-        return "genkit" in record.prefixes
+        return "genkit" in record.shape.prefixes
 
     def read(self, record: Record) -> Facts:
         """Facts by the subtype; a root without one is a flow."""

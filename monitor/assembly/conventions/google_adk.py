@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from monitor.assembly.conventions.convention import Convention
 from monitor.assembly.conventions.reader import Reader
 from monitor.assembly.definitions import definitions_of
 from monitor.assembly.facts import Facts, Field, SpanClass
@@ -17,7 +18,7 @@ _PREFIX = "gcp.vertex.agent."
 _NOTHING = (None, "", "{}", "N/A", "null", "<not specified>", '{"result": "<not specified>"}')
 
 
-class GoogleAdk:
+class GoogleAdk(Convention):
     """Spans of ADK's own tracer."""
 
     name = "google_adk"
@@ -25,7 +26,7 @@ class GoogleAdk:
 
     def recognises(self, record: Record) -> bool:
         """Its attribute prefix; its root has no attributes at all and is told by scope and name together."""
-        if "gcp.vertex." in record.heads:
+        if "gcp.vertex." in record.shape.heads:
             return True
         return record.span.scope.name == "gcp.vertex.agent" and (not record.attributes or _merged(record))
 

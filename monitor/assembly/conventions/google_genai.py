@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from monitor.assembly.conventions.convention import Convention
 from monitor.assembly.conventions.gen_ai import GenAi
 from monitor.assembly.conventions.openinference import OpenInference, flat_calls
 from monitor.assembly.conventions.reader import Reader
@@ -17,16 +18,16 @@ from monitor.model.invocation import Capture, Message, Part
 _HISTORY = ("automatic_function_calling_history", "automaticFunctionCallingHistory")
 
 
-class GoogleGenAi:
+class GoogleGenAi(Convention):
     """Model calls of the SDK itself; ADK's, which go through the same operation, have their own keys."""
 
     name = "google_genai"
-    words = frozenset({"openinference", "gen_ai"})
+    names = frozenset({"openinference.span.kind", "gen_ai.operation.name"})
 
     def recognises(self, record: Record) -> bool:
         """A `generate_content` call that no ADK span stands behind."""
         attributes = record.attributes
-        if "gcp.vertex." in record.heads:
+        if "gcp.vertex." in record.shape.heads:
             return False
         if attributes.get("openinference.span.kind") == "LLM":
             return attributes.get("llm.provider") == "google" and "GenerateContent" in record.span.name
@@ -35,7 +36,7 @@ class GoogleGenAi:
     def read(self, record: Record) -> Facts:
         """Input and output with the loop's calls, and results as the tools gave them."""
         reader = Reader(record, self.name)
-        base = OpenInference() if "openinference" in record.prefixes else GenAi()
+        base = OpenInference() if "openinference" in record.shape.prefixes else GenAi()
         facts = base.read(record)
         given = _bare(value(facts, Field.INPUT) or ())
         if given and Field.INPUT in facts:
@@ -48,7 +49,7 @@ def _output(reader: Reader, facts: Facts, given: tuple[Message, ...]) -> None:
     attributes = reader.record.attributes
     loop = _bare(_loop(decode(attributes.get("output.value"))))
     if not loop:
-        calls = flat_calls(attributes, "message.tool_calls")
+        calls = flat_calls(reader.record, "message.tool_calls")
         loop = messages_of([{"role": "assistant", "content": None, "tool_calls": calls}], "assistant") if calls else ()
     found = facts.get(Field.OUTPUT)
     said = _without(tuple(found.value or ()) if found else (), loop)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from monitor.assembly.conventions.convention import Convention
 from monitor.assembly.conventions.reader import Reader
 from monitor.assembly.facts import Facts, Field, SpanClass
 from monitor.assembly.record import Record
@@ -17,7 +18,7 @@ SPANS = {
 }
 
 
-class Haystack:
+class Haystack(Convention):
     """Spans of Haystack's tracer."""
 
     name = "haystack"
@@ -25,7 +26,7 @@ class Haystack:
 
     def recognises(self, record: Record) -> bool:
         """`haystack.*` tags."""
-        return "haystack" in record.prefixes
+        return "haystack" in record.shape.prefixes
 
     def read(self, record: Record) -> Facts:
         """Facts by the span's name; a component whose type ends with Generator is a model call."""

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 
-from monitor.assembly.conventions.reader import PLACEHOLDERS, Reader
+from monitor.assembly.conventions.convention import Convention
+from monitor.assembly.conventions.reader import PLACEHOLDERS, Reader, Texts
 from monitor.assembly.facts import Facts, Field
-from monitor.assembly.record import Record
+from monitor.assembly.record import Record, Shape
 from monitor.assembly.values import decode, withheld
 
 CONVERSATION_KEYS = (
@@ -40,7 +42,6 @@ CONVERSATION_KEYS = (
 """Keys of a conversation's id in order of preference (reference: conventions, section 7)."""
 
 _KEYS = frozenset(CONVERSATION_KEYS)
-_RANK = {key: number for number, key in enumerate(CONVERSATION_KEYS)}
 _METADATA_KEYS = ("session_id", "conversation_id", "thread_id")
 _SHARED = frozenset({"default"})
 """Values that everybody has who sets nothing (Spring AI's chat memory)."""
@@ -51,27 +52,20 @@ _ENVIRONMENT_KEYS = (
     "langfuse.environment",
     "gen_ai.environment",
 )
+_ENVIRONMENT = Texts({Field.ENVIRONMENT: _ENVIRONMENT_KEYS})
 
 
-class Identity:
+class Identity(Convention):
     """Conversation, and what an Azure exporter stamps on descendants of an agent."""
 
     name = "attributes"
-    words = frozenset[str]()
-
-    def recognises(self, record: Record) -> bool:
-        """Every span: web requests carry session ids too."""
-        return bool(record.attributes)
+    names = _KEYS.union(_ENVIRONMENT_KEYS, ["metadata"])
 
     def read(self, record: Record) -> Facts:
         """The conversation id and the environment."""
         reader = Reader(record, self.name)
-        browser = (
-            record.span.resource.attributes.get("telemetry.sdk.language") == "webjs" or "browser" in record.prefixes
-        )
-        present = _KEYS.intersection(record.attributes)
-        for key in sorted(present, key=_RANK.__getitem__) if present else ():
-            if key == "session.id" and browser:
+        for key in _present(record.shape):
+            if key == "session.id" and _of_a_browser(record):
                 continue  # real user monitoring: a browser's session, not a conversation
             value = record.attributes.get(key)
             if isinstance(value, int) and not isinstance(value, bool):
@@ -83,8 +77,18 @@ class Identity:
                 break
         if "metadata" in record.attributes:
             _from_metadata(reader)
-        reader.text(Field.ENVIRONMENT, *_ENVIRONMENT_KEYS)
+        reader.texts(_ENVIRONMENT)
         return reader.facts
+
+
+@lru_cache(maxsize=1024)
+def _present(shape: Shape) -> tuple[str, ...]:
+    return tuple(key for key in CONVERSATION_KEYS if key in shape.keys)
+
+
+def _of_a_browser(record: Record) -> bool:
+    language = record.span.resource.attributes.get("telemetry.sdk.language")
+    return language == "webjs" or "browser" in record.shape.prefixes
 
 
 def is_conversation(value: str) -> bool:

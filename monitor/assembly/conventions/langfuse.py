@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from monitor.assembly.conventions.convention import Convention
 from monitor.assembly.conventions.reader import Reader
 from monitor.assembly.facts import Facts, Field, SpanClass
 from monitor.assembly.record import Record
@@ -24,7 +25,7 @@ TYPES = {
 }
 
 
-class Langfuse:
+class Langfuse(Convention):
     """Spans with `langfuse.*` attributes."""
 
     name = "langfuse"
@@ -32,7 +33,7 @@ class Langfuse:
 
     def recognises(self, record: Record) -> bool:
         """An observation's attributes."""
-        return "langfuse" in record.prefixes and any(key.startswith(_PREFIX) for key in record.attributes)
+        return "langfuse" in record.shape.prefixes and any(key.startswith(_PREFIX) for key in record.attributes)
 
     def read(self, record: Record) -> Facts:
         """Facts by the type of observation."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from monitor.assembly.conventions.convention import Convention
 from monitor.assembly.conventions.reader import Reader
 from monitor.assembly.errors import exception_of
 from monitor.assembly.facts import Facts, Field, SpanClass
@@ -26,7 +27,7 @@ KINDS = {
 _EMPTY = ("{}", "", None)
 
 
-class LangSmith:
+class LangSmith(Convention):
     """Spans with `langsmith.*` attributes."""
 
     name = "langsmith"
@@ -34,7 +35,7 @@ class LangSmith:
 
     def recognises(self, record: Record) -> bool:
         """The kind, or any other attribute of LangSmith."""
-        return "langsmith" in record.prefixes
+        return "langsmith" in record.shape.prefixes
 
     def read(self, record: Record) -> Facts:
         """Facts by the kind of run. The exporter sets status OK on failed runs too: their exception event tells."""

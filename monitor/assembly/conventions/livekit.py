@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from monitor.assembly.conventions.convention import Convention
 from monitor.assembly.conventions.reader import Reader
 from monitor.assembly.facts import Facts, Field, SpanClass
 from monitor.assembly.record import Record
@@ -23,7 +24,7 @@ SPANS = {
 }
 
 
-class LiveKit:
+class LiveKit(Convention):
     """Spans of LiveKit's telemetry, with keys under `lk.` or, for content, `lk.pii.`."""
 
     name = "livekit"
@@ -31,7 +32,7 @@ class LiveKit:
 
     def recognises(self, record: Record) -> bool:
         """`lk.*` attributes."""
-        return "lk" in record.prefixes
+        return "lk" in record.shape.prefixes
 
     def read(self, record: Record) -> Facts:
         """Facts by the span's name."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from monitor.assembly.conventions.convention import Convention
 from monitor.assembly.conventions.gen_ai_events import read_message_events
 from monitor.assembly.conventions.reader import Reader
 from monitor.assembly.definitions import definitions_of
@@ -13,7 +14,7 @@ from monitor.assembly.record import Record
 from monitor.assembly.values import decode, number_of
 
 
-class Logfire:
+class Logfire(Convention):
     """Spans with `request_data`, `response_data` or `events`."""
 
     name = "logfire"
@@ -21,7 +22,7 @@ class Logfire:
 
     def recognises(self, record: Record) -> bool:
         """Logfire's keys with a request or a response."""
-        return "logfire" in record.prefixes and (
+        return "logfire" in record.shape.prefixes and (
             "request_data" in record.attributes or "response_data" in record.attributes
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from monitor.assembly.conventions.convention import Convention
 from monitor.assembly.conventions.reader import Reader
 from monitor.assembly.facts import Facts, Field, SpanClass
 from monitor.assembly.record import Record
@@ -19,7 +20,7 @@ TYPES = {
 }
 
 
-class Mastra:
+class Mastra(Convention):
     """Spans of Mastra's exporter."""
 
     name = "mastra"
@@ -27,7 +28,7 @@ class Mastra:
 
     def recognises(self, record: Record) -> bool:
         """`mastra.*` attributes."""
-        return "mastra" in record.prefixes
+        return "mastra" in record.shape.prefixes
 
     def read(self, record: Record) -> Facts:
         """Facts by the type of span; types are spelled in either case."""

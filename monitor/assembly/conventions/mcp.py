@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from monitor.assembly.conventions.convention import Convention
 from monitor.assembly.conventions.reader import Reader
 from monitor.assembly.facts import Facts, Field, SpanClass
 from monitor.assembly.record import Record
@@ -12,7 +13,7 @@ from monitor.assembly.values import decode
 _SERVER = 2
 
 
-class Mcp:
+class Mcp(Convention):
     """Spans with `mcp.method.name`."""
 
     name = "mcp"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from monitor.assembly.conventions.convention import Convention
 from monitor.assembly.conventions.reader import Reader
 from monitor.assembly.facts import Facts, Field, SpanClass
 from monitor.assembly.record import Record
@@ -17,7 +18,7 @@ _WORKFLOW_SPANS = {
 }
 
 
-class Microsoft:
+class Microsoft(Convention):
     """`workflow.*` and `executor.*` spans, `sk.*` keys, and `microsoft.gen_ai.*` stamps."""
 
     name = "microsoft"
@@ -25,7 +26,9 @@ class Microsoft:
 
     def recognises(self, record: Record) -> bool:
         """Keys of one of the frameworks."""
-        return not record.prefixes.isdisjoint(("workflow", "executor", "sk", "microsoft", "edge_group", "message"))
+        return not record.shape.prefixes.isdisjoint(
+            ("workflow", "executor", "sk", "microsoft", "edge_group", "message")
+        )
 
     def read(self, record: Record) -> Facts:
         """A workflow span's class; the owner that a descendant names; tool names that Semantic Kernel offers."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from monitor.assembly.conventions.convention import Convention
 from monitor.assembly.conventions.reader import Reader
 from monitor.assembly.facts import Facts, Field, SpanClass
 from monitor.assembly.parts import result_value
@@ -23,7 +24,7 @@ TYPES = {
 }
 
 
-class MLflow:
+class MLflow(Convention):
     """Spans with `mlflow.*` attributes."""
 
     name = "mlflow"
@@ -31,7 +32,7 @@ class MLflow:
 
     def recognises(self, record: Record) -> bool:
         """The type, or inputs and outputs."""
-        return "mlflow" in record.prefixes and any(
+        return "mlflow" in record.shape.prefixes and any(
             key in record.attributes for key in ("mlflow.spanType", "mlflow.spanInputs", "mlflow.spanOutputs")
         )
 

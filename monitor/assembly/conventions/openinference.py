@@ -6,13 +6,17 @@ from collections.abc import Mapping
 from typing import Any
 
 from collectors.span import Attributes
-from monitor.assembly.conventions.reader import Reader, flattened
+from monitor.assembly.conventions.convention import Convention
+from monitor.assembly.conventions.flattening import flattened, layout, nested
+from monitor.assembly.conventions.reader import Reader
 from monitor.assembly.definitions import definition_of, definitions_of, schema_of, united
 from monitor.assembly.facts import Facts, Field, SpanClass
 from monitor.assembly.messages import lacking, messages_of, text_in
 from monitor.assembly.opaque import opaque_messages
 from monitor.assembly.parts import result_value
 from monitor.assembly.record import Record
+from monitor.assembly.regular import plain_message
+from monitor.assembly.told import Places
 from monitor.assembly.values import decode, withheld
 from monitor.model.invocation import Capture, Message, ToolDefinition
 
@@ -32,7 +36,11 @@ KINDS = {
 }
 
 
-class OpenInference:
+_PLAIN = {("message", "role"), ("message", "content")}
+"""What a message of nothing but text has."""
+
+
+class OpenInference(Convention):
     """Spans with `openinference.span.kind`, or the flattened messages where the kind was evicted."""
 
     name = "openinference"
@@ -40,9 +48,9 @@ class OpenInference:
 
     def recognises(self, record: Record) -> bool:
         """A span kind, or `llm.` attributes of the dialect."""
-        if "openinference" in record.prefixes:
+        if "openinference" in record.shape.prefixes:
             return True
-        return "llm" in record.prefixes and any(
+        return "llm" in record.shape.prefixes and any(
             key.startswith(("llm.input_messages.", "llm.output_messages.", "llm.token_count."))
             for key in record.attributes
         )
@@ -65,7 +73,7 @@ class OpenInference:
 def _classify(reader: Reader) -> SpanClass:
     attributes = reader.record.attributes
     kind = str(
-        attributes.get("openinference.span.kind") or ("LLM" if "llm" in reader.record.prefixes else "UNKNOWN")
+        attributes.get("openinference.span.kind") or ("LLM" if "llm" in reader.record.shape.prefixes else "UNKNOWN")
     ).upper()
     known = KINDS.get(kind, SpanClass.STEP)
     if known is SpanClass.TOOL and reader.record.span.name.startswith("handoff to "):
@@ -104,7 +112,7 @@ def _model_call(reader: Reader) -> None:
     identifier = raw.get("id", raw.get("response_id")) if isinstance(raw, Mapping) else None
     if isinstance(identifier, str) and identifier.strip():
         reader.put(Field.RESPONSE_ID, identifier, "output.value")
-    tools = flattened(attributes, "llm.tools")
+    tools = flattened(reader.record, "llm.tools")
     found = [definition_of(decode(_inner(item, "tool").get("json_schema", _inner(item, "tool")))) for item in tools]
     definitions = united(one for one in found if one is not None)
     if definitions:
@@ -140,7 +148,7 @@ def _parameters(reader: Reader) -> None:
 def _flat_or_raw(reader: Reader, field: Field, role: str, prefix: str, raw_key: str) -> None:
     """Flattened messages; the raw value where it holds more of them or what they lack."""
     attributes = reader.record.attributes
-    flat = flat_messages(attributes, prefix)
+    flat = flat_messages(reader.record, prefix)
     raw, reason = _raw(attributes, raw_key, role)
     if flat and not _poorer(flat, raw) and not (field is Field.OUTPUT and _stale(flat, raw)):
         reader.put(field, flat, prefix, capture=lacking(flat))
@@ -183,18 +191,30 @@ def _tool_parts(messages: tuple[Message, ...]) -> int:
     return sum(part.get("type") in kinds for message in messages for part in message.parts)
 
 
-def flat_messages(attributes: Attributes, prefix: str) -> tuple[Message, ...]:
-    """The messages behind `prefix.N.message.*`."""
-    items = [_item(_inner(item, "message"), item) for item in flattened(attributes, prefix)]
-    return messages_of([item for item in items if item is not None], "user") if items else ()
+def flat_messages(record: Record, prefix: str) -> tuple[Message, ...]:
+    """The messages behind `prefix.N.message.*`. A history that grows from call to call is read once."""
+    found: list[Message] = []
+    for places in layout(record.shape, prefix):
+        found += record.told.following(found[-1] if found else None, places, record.attributes, _flat_message)
+    return tuple(found)
 
 
-def flat_calls(attributes: Attributes, prefix: str) -> list[dict[str, Any]]:
+def _flat_message(attributes: Attributes, places: Places) -> tuple[Message, ...]:
+    if len(places) == 2 and {path for path, _ in places} == _PLAIN:
+        role, content = sorted([(path, attributes[key]) for path, key in places], reverse=True)
+        made = plain_message(role[1], content[1])
+        if made is not None:
+            return (made,)
+    whole = nested(attributes, places)
+    return messages_of([_item(_inner(whole, "message"), whole)], "user") if isinstance(whole, Mapping) else ()
+
+
+def flat_calls(record: Record, prefix: str) -> list[dict[str, Any]]:
     """The tool calls behind `prefix.N.tool_call.*`."""
-    return [_call(entry) for entry in flattened(attributes, prefix)]
+    return [_call(entry) for entry in flattened(record, prefix)]
 
 
-def _item(message: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str, Any] | None:
+def _item(message: Mapping[str, Any], whole: Mapping[str, Any]) -> dict[str, Any]:
     """One flattened message in OpenAI's shape."""
     answers = whole.get("function")
     if isinstance(answers, list):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from monitor.assembly.conventions.convention import Convention
 from monitor.assembly.conventions.reader import Reader
 from monitor.assembly.facts import Facts, Field, Found, SpanClass
 from monitor.assembly.messages import messages_of, read_messages
@@ -15,11 +16,11 @@ NODES = frozenset({"model", "agent", "tools", "model_request", "call_model", "ll
 """Node names of LangGraph's prebuilt agents: their spans are steps of the agent, not agents."""
 
 
-class OpenLit:
+class OpenLit(Convention):
     """Spans of OpenLIT's LangChain and LangGraph instrumentations."""
 
     name = "openlit"
-    words = frozenset({"gen_ai"})
+    names = frozenset({"gen_ai.workflow.output", "gen_ai.graph.status", "gen_ai.sdk.version"})
 
     def recognises(self, record: Record) -> bool:
         """A graph's span, a workflow's own keys, or a model call that names the tool it asks for."""

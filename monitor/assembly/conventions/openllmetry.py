@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from monitor.assembly.conventions.reader import Reader, flattened
+from monitor.assembly.conventions.convention import Convention
+from monitor.assembly.conventions.flattening import flattened
+from monitor.assembly.conventions.reader import Reader
 from monitor.assembly.definitions import definition_of, united
 from monitor.assembly.facts import Facts, Field, SpanClass
 from monitor.assembly.messages import lacking, messages_of
@@ -25,7 +27,7 @@ _REQUEST_TYPES = {"chat": SpanClass.MODEL, "completion": SpanClass.MODEL}
 _FLAT = frozenset({"gen_ai.prompt.", "gen_ai.completion.", "llm.request."})
 
 
-class OpenLlmetry:
+class OpenLlmetry(Convention):
     """Spans of Traceloop's instrumentations and decorators."""
 
     name = "openllmetry"
@@ -33,9 +35,9 @@ class OpenLlmetry:
 
     def recognises(self, record: Record) -> bool:
         """`traceloop.*` attributes, or flattened prompts."""
-        if "traceloop" in record.prefixes:
+        if "traceloop" in record.shape.prefixes:
             return True
-        return not record.heads.isdisjoint(_FLAT)
+        return not record.shape.heads.isdisjoint(_FLAT)
 
     def read(self, record: Record) -> Facts:
         """Facts by the kind of span."""
@@ -143,17 +145,16 @@ def _result(reader: Reader, value: Any, key: str) -> None:
 
 
 def _flat_prompts(reader: Reader) -> None:
-    attributes = reader.record.attributes
     for field, role, prefix in (
         (Field.INPUT, "user", "gen_ai.prompt"),
         (Field.OUTPUT, "assistant", "gen_ai.completion"),
     ):
-        items = [_item(item, role) for item in flattened(attributes, prefix)]
+        items = [_item(item, role) for item in flattened(reader.record, prefix)]
         found = messages_of(items, role) if items else ()
         if found:
             reader.put(field, found, prefix, capture=lacking(found))
     reader.finish("gen_ai.completion.0.finish_reason")
-    tools = [definition_of(item) for item in flattened(attributes, "llm.request.functions")]
+    tools = [definition_of(item) for item in flattened(reader.record, "llm.request.functions")]
     definitions = united(one for one in tools if one is not None)
     if definitions:
         reader.put(Field.DEFINITIONS, definitions, "llm.request.functions")

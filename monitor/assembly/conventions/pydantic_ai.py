@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from monitor.assembly.conventions.convention import Convention
 from monitor.assembly.conventions.gen_ai_events import read_message_events
 from monitor.assembly.conventions.reader import Reader, unquoted
 from monitor.assembly.definitions import definitions_of, united
@@ -18,15 +19,16 @@ _AGENT_KEYS = ("pydantic_ai.all_messages", "all_messages_events", "final_result"
 _KEYS = frozenset({*_AGENT_KEYS, "model_request_parameters", "tool_arguments", "tool_response", "events", "agent_name"})
 
 
-class PydanticAi:
+class PydanticAi(Convention):
     """Spans of pydantic-ai's own instrumentation."""
 
     name = "pydantic_ai"
     words = frozenset({"gen_ai", "logfire", "pydantic_ai", "model_name"})
+    names = _KEYS
 
     def recognises(self, record: Record) -> bool:
         """One of its bare keys, beside `gen_ai.*` or its log keys."""
-        if record.prefixes.isdisjoint(("gen_ai", "logfire", "pydantic_ai", "model_name")):
+        if record.shape.prefixes.isdisjoint(("gen_ai", "logfire", "pydantic_ai", "model_name")):
             return False
         return any(key in record.attributes for key in _KEYS)
 

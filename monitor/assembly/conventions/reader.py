@@ -2,26 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from collectors.span import Attributes
 from monitor.assembly.definitions import definitions_of
 from monitor.assembly.facts import Field, Found, SpanClass, rank
-from monitor.assembly.messages import read_messages, text_in, withheld_text
+from monitor.assembly.messages import lacking, listed_messages, read_messages, text_in, withheld_text
 from monitor.assembly.opaque import opaque_messages
 from monitor.assembly.parts import result_value
-from monitor.assembly.record import Record
-from monitor.assembly.values import decode, decode_any, number_of, plain, withheld
-from monitor.model.invocation import Capture
+from monitor.assembly.record import Record, Shape
+from monitor.assembly.values import SENTINELS, decode, decode_any, number_of, plain, withheld
+from monitor.model.invocation import Capture, Message
 
 PLACEHOLDERS = frozenset({"", "unknown", "none", "null", "undefined", "n/a", "<not specified>"})
 """Texts that instrumentations write where they know nothing."""
 
+_NO_TEXTS = PLACEHOLDERS | SENTINELS
+
 _ASKING = frozenset({"tool_calls", "tool_call", "tool-calls", "tool_use", "tooluse", "function_call", "toolcalls"})
 
-MAX_SEGMENTS = 24
-"""Flattened keys with more segments are no messages; they are left out."""
+
+class Texts:
+    """Which short texts a dialect reads, each from the first of some keys. What a span's keys leave of them is worked out once."""
+
+    def __init__(self, wanted: Mapping[Field, Sequence[str]]) -> None:
+        self._wanted = wanted
+        self.present = lru_cache(maxsize=512)(self._present)
+
+    def _present(self, shape: Shape) -> tuple[tuple[Field, tuple[str, ...]], ...]:
+        """The fields that a span with these keys may tell, with those of their keys that it has."""
+        found = [(field, tuple(key for key in keys if key in shape.keys)) for field, keys in self._wanted.items()]
+        return tuple((field, keys) for field, keys in found if keys)
 
 
 class Reader:
@@ -52,9 +65,14 @@ class Reader:
         attributes = self.record.attributes
         for key in keys:
             value = attributes.get(key)
-            if isinstance(value, str) and value.strip().lower() not in PLACEHOLDERS and withheld(value) is None:
+            if isinstance(value, str) and value.strip().lower() not in _NO_TEXTS:
                 self.put(field, value, key, weak=weak)
                 return
+
+    def texts(self, wanted: Texts) -> None:
+        """Several short texts, as `text` does each."""
+        for field, keys in wanted.present(self.record.shape):
+            self.text(field, *keys)
 
     def finish(self, *keys: str) -> None:
         """Whether the model stopped in order to call tools, by a finish reason or a list of them."""
@@ -78,7 +96,12 @@ class Reader:
         """Messages in a content value; None is absent."""
         if value is None:
             return
-        found, reason = read_messages(value, role)
+        told: tuple[Message, ...] | None = None
+        if isinstance(value, str):
+            told = self.record.told.messages(value, role)
+        elif isinstance(value, list):
+            told = listed_messages(value, role)
+        found, reason = read_messages(value, role) if told is None else (told, lacking(told))
         if found or reason is not None:
             self.put(field, found, source, capture=reason)
 
@@ -172,39 +195,3 @@ def lookup(attributes: Attributes, *keys: str) -> tuple[Any, str] | None:
         if value is not None:
             return value, key
     return None
-
-
-def flattened(attributes: Attributes, prefix: str) -> list[dict[str, Any]]:
-    """The objects behind `prefix.N.key` attributes, by N; gaps and a first N above 0 are accepted.
-
-    Deeper numeric segments become lists again: `prefix.0.tool_calls.1.id` is `[{"tool_calls": [{"id": …}]}]`.
-    """
-    root: dict[str, Any] = {}
-    start = len(prefix) + 1
-    for key, value in attributes.items():
-        if key.startswith(prefix + ".") and key.count(".", start) < MAX_SEGMENTS:
-            _insert(root, key[start:].split("."), value)
-    return [item for item in _listed(root) if isinstance(item, dict)]
-
-
-def _insert(node: dict[str, Any], path: list[str], value: Any) -> None:
-    for segment in path[:-1]:
-        inner = node.get(segment)
-        if not isinstance(inner, dict):
-            inner = node[segment] = {}
-        node = inner
-    if not isinstance(node.get(path[-1]), dict):
-        node[path[-1]] = value
-
-
-def _listed(node: Mapping[str, Any]) -> list[Any]:
-    numbered = sorted((int(key), item) for key, item in node.items() if key.isdecimal() and len(key) < 9)
-    return [_lists(item) for _, item in numbered]
-
-
-def _lists(node: Any) -> Any:
-    if not isinstance(node, dict):
-        return node
-    if node and all(key.isdecimal() and len(key) < 9 for key in node):
-        return _listed(node)
-    return {key: _lists(item) for key, item in node.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from monitor.assembly.conventions.convention import Convention
 from monitor.assembly.conventions.reader import Reader
 from monitor.assembly.facts import Facts, Field, SpanClass
 from monitor.assembly.record import Record
@@ -28,7 +29,7 @@ _INPUTS = ("lmnr.span.input", "agent.messages", "llm.messages", "input")
 _OUTPUTS = ("lmnr.span.output", "agent.output", "llm.output", "output")
 
 
-class SpanTypes:
+class SpanTypes(Convention):
     """Spans typed by `lmnr.span.type`, `entity.type`, `span.type` or `flue.*`."""
 
     name = "span_type"
@@ -65,7 +66,7 @@ def _kind(record: Record) -> SpanClass | None:
         kind = TYPES.get((record.text(key) or "").lower())
         if kind is not None:
             return kind
-    if "flue" in record.prefixes:
+    if "flue" in record.shape.prefixes:
         word = next((word for word in _FLUE if any(key.startswith(f"flue.{word}.") for key in record.attributes)), None)
         return _FLUE.get(word or "")
     return None

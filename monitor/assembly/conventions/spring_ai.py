@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from monitor.assembly.conventions.convention import Convention
 from monitor.assembly.conventions.reader import Reader
 from monitor.assembly.facts import Facts, Field, SpanClass
 from monitor.assembly.opaque import opaque_messages
@@ -19,7 +20,7 @@ _LOGS = (
 )
 
 
-class SpringAi:
+class SpringAi(Convention):
     """Spans of Spring AI's observations."""
 
     name = "spring_ai"
@@ -27,7 +28,7 @@ class SpringAi:
 
     def recognises(self, record: Record) -> bool:
         """Keys of the framework, or its log records."""
-        if "spring" in record.prefixes or record.attributes.get("gen_ai.system") == "spring_ai":
+        if "spring" in record.shape.prefixes or record.attributes.get("gen_ai.system") == "spring_ai":
             return True
         return any(isinstance(event.body, str) and event.body.startswith("Chat Model ") for event in record.events)
 

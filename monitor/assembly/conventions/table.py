@@ -35,6 +35,7 @@ from monitor.assembly.conventions.pydantic_ai import PydanticAi
 from monitor.assembly.conventions.span_types import SpanTypes
 from monitor.assembly.conventions.spring_ai import SpringAi
 from monitor.assembly.conventions.vercel import Vercel
+from monitor.assembly.record import Shape
 
 CONVENTIONS: tuple[Convention, ...] = (
     AnthropicSdk(),
@@ -71,8 +72,12 @@ CONVENTIONS: tuple[Convention, ...] = (
 
 
 @lru_cache(maxsize=2048)
-def worth_asking(words: frozenset[str]) -> tuple[Convention, ...]:
-    """The conventions that may recognise a span with these first words of attribute keys and event names; all for one without any."""
-    if not words:
+def worth_asking(shape: Shape) -> tuple[Convention, ...]:
+    """The conventions that may recognise a span with these keys and event names; all for one without any."""
+    if not shape.names:
         return CONVENTIONS
-    return tuple(one for one in CONVENTIONS if not one.words or not one.words.isdisjoint(words))
+    return tuple(one for one in CONVENTIONS if _fits(one.words, shape.words) and _fits(one.names, shape.names))
+
+
+def _fits(wanted: frozenset[str], found: frozenset[str]) -> bool:
+    return not wanted or not wanted.isdisjoint(found)

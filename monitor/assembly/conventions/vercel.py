@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from monitor.assembly.conventions.convention import Convention
 from monitor.assembly.conventions.reader import Reader, unquoted
 from monitor.assembly.definitions import definitions_of
 from monitor.assembly.facts import Facts, Field, SpanClass
@@ -19,7 +20,7 @@ _INNER = (".doGenerate", ".doStream")
 _EMBEDDINGS = ("ai.embed", "ai.rerank")
 
 
-class Vercel:
+class Vercel(Convention):
     """Spans of `experimental_telemetry`."""
 
     name = "vercel_ai_sdk"
@@ -27,7 +28,7 @@ class Vercel:
 
     def recognises(self, record: Record) -> bool:
         """An `ai.operationId`, or the prompts and responses that go with it."""
-        if "ai" not in record.prefixes:
+        if "ai" not in record.shape.prefixes:
             return False
         return any(
             key.startswith(("ai.operationId", "ai.prompt", "ai.response.", "ai.toolCall.")) for key in record.attributes
