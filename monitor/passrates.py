@@ -110,24 +110,77 @@ class PassRates:
         return self._store.window_figures(monitor.name, [now - length for length in monitor.windows], now)
 
 
-def pass_rates(counted: MonitorFigures, fold: Fold = lambda group: group) -> Sequence[PassRate]:
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A pass rate with what it was made of; `rule` is how its monitor wants it estimated."""
+
+    rule: tuple[float, bool, bool]
+    totals: Totals
+    rate: PassRate | None
+
+
+Memory = dict[tuple[str, int, Group], Known]
+"""Pass rates by monitor, window and group. Who asks again and again hands in the one of before, and gets the same objects for what has not changed."""
+
+
+def pass_rates(
+    counted: MonitorFigures, fold: Fold = lambda group: group, memory: Memory | None = None
+) -> Sequence[PassRate]:
     """Estimates from counts: one for each window and shown group with anything judged, or tried to; rubrics no longer watched are left out."""
     monitor = counted.monitor
-    watched = {rubric.rubric for rubric in monitor.rubrics}
-    sums: dict[tuple[int, Group], Totals] = defaultdict(Totals)
-    for row in counted.figures.totals:
-        if row.rubric in watched:
-            group = Group(monitor.name, row.rubric, row.rubric_version, row.agent, row.agent_version, row.environment)
-            sums[row.window, fold(group)] += row.totals
+    sums = _sums(counted, fold)
     eligible = _eligible(counted, {(group.rubric, group.rubric_version) for _, group in sums}, fold)
+    memory = {} if memory is None else memory
     found = []
     for (window, group), totals in sums.items():
-        estimated = estimate(totals, monitor.max_unscored, exact=monitor.exact, of_window=monitor.of_window)
-        if estimated is not None:
-            share = _coverage(totals, eligible.get((window, group), 0.0))
-            corrected = counted.correct(group, estimated) if counted.correct else None
-            found.append(PassRate(group, duration_text(monitor.windows[window]), estimated, share, corrected))
+        key = (monitor.name, window, group)
+        known = memory.get(key)
+        share = _coverage(totals, eligible.get((window, group), 0.0))
+        rate = _rate(counted, window, group, totals, share, known)
+        if known is None or known.rate is not rate or rate is None:
+            memory[key] = Known(_rule(monitor), totals, rate)
+        if rate is not None:
+            found.append(rate)
     return found
+
+
+def _sums(counted: MonitorFigures, fold: Fold) -> Mapping[tuple[int, Group], Totals]:
+    """The totals of each window and shown group."""
+    name, watched = counted.monitor.name, {rubric.rubric for rubric in counted.monitor.rubrics}
+    sums: dict[tuple[int, Group], Totals] = {}
+    for row in counted.figures.totals:
+        if row.rubric in watched:
+            group = Group(name, row.rubric, row.rubric_version, row.agent, row.agent_version, row.environment)
+            key = (row.window, fold(group))
+            before = sums.get(key)
+            sums[key] = row.totals if before is None else before + row.totals
+    return sums
+
+
+def _rule(monitor: WatchedMonitor) -> tuple[float, bool, bool]:
+    return monitor.max_unscored, monitor.exact, monitor.of_window
+
+
+def _estimated(totals: Totals, monitor: WatchedMonitor) -> Estimate | None:
+    return estimate(totals, monitor.max_unscored, exact=monitor.exact, of_window=monitor.of_window)
+
+
+def _rate(
+    counted: MonitorFigures, window: int, group: Group, totals: Totals, share: float | None, known: Known | None
+) -> PassRate | None:
+    """The pass rate of these totals; the known one where it is the same."""
+    monitor = counted.monitor
+    same = known is not None and known.rule == _rule(monitor) and known.totals == totals
+    before = known.rate if same and known is not None else None
+    if same and before is None:
+        return None
+    estimated = before.estimate if before else _estimated(totals, monitor)
+    if estimated is None:
+        return None
+    corrected = counted.correct(group, estimated) if counted.correct else None
+    if before is not None and before.coverage == share and before.corrected == corrected:
+        return before
+    return PassRate(group, duration_text(monitor.windows[window]), estimated, share, corrected)
 
 
 def _eligible(counted: MonitorFigures, versions: set[tuple[str, str]], fold: Fold) -> Mapping[tuple[int, Group], float]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,8 +53,7 @@ class Totals:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class GroupTotals:
+class GroupTotals(NamedTuple):
     """The totals of one group of evaluations in one window; `window` is the index of the window's start in the request.
 
     `agent` is the label (agent name, else service, else `unknown`); an unknown version or environment is the empty text.

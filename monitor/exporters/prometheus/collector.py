@@ -14,11 +14,11 @@ from monitor.clock import Clock
 from monitor.exporters.lease import ExportLease
 from monitor.exporters.prometheus.families import DEFINITIONS, Family
 from monitor.exporters.prometheus.figures import (
+    PassRateFamilies,
     agreement_family,
     configured_families,
     info,
     last_success_family,
-    pass_rate_families,
     queue_families,
     single,
 )
@@ -63,6 +63,7 @@ class StoreCollector:
         self._settings = settings
         self._lock = threading.Lock()
         self._tallied = TalliedFamilies(settings, self._record)
+        self._pass_rates = PassRateFamilies()
         self._families: tuple[Family, ...] = ()
         self._good_until = float("-inf")
         self._build = info(
@@ -104,7 +105,7 @@ class StoreCollector:
         tallied = self._tallied.families(tallies, watched, now)
         return [
             *tallied.families,
-            *pass_rate_families(self._sources.passrates.figures(), tallied.verdicts),
+            *self._pass_rates.families(self._sources.passrates.figures(), tallied.verdicts),
             *queue_families(watched, store.pending(now), now),
             last_success_family(watched, tallies),
             *configured_families(watched),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Literal, NamedTuple
 
@@ -26,13 +26,20 @@ class Line(NamedTuple):
     label: tuple[str, str] | None = None
 
 
-class Row(NamedTuple):
-    """One label set: its label values, a value for each line, and the exemplar of one of the lines."""
+@dataclass(slots=True)
+class Row:
+    """One label set: its label values, a value for each line, and the exemplar of one of the lines.
+
+    `text` and `marked` are its lines as written without and with the exemplar, None until they were: whoever makes families again and again hands out
+    the same row while nothing of it has changed, and it is written once.
+    """
 
     key: tuple[str, ...]
     values: tuple[float, ...]
     exemplar: Exemplar | None = None
     exemplar_line: int = 0
+    text: str | None = field(default=None, compare=False, repr=False)
+    marked: str | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,33 +5,66 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from monitor.exporters.prometheus.families import PASS_RATE_LABELS, PASS_RATE_METRICS, Family, Line, Row
-from monitor.exporters.prometheus.folding import Folding
+from monitor.exporters.prometheus.folding import Folding, Key
 from monitor.exporters.prometheus.labels import clean, usable_name
 from monitor.labels.instrument import AgreementKey
 from monitor.model.run import PendingCount, Tally
 from monitor.model.tallies import TallyName
 from monitor.model.watched import WatchedMonitor
-from monitor.passrates import Group, MonitorFigures, PassRate, pass_rates
+from monitor.passrates import Fold, Group, Memory, MonitorFigures, PassRate, pass_rates
+
+_MOST_KNOWN = 100_000
 
 
-def pass_rate_families(figures: Iterable[MonitorFigures], folding: Folding) -> list[Family]:
-    """The gauges of pass rates; a figure that is not known has no series, never 0."""
-    known: dict[Group, Group] = {}
+class PassRateFamilies:
+    """The gauges of pass rates; a figure that is not known has no series, never 0. Not thread-safe; what has not changed is made once."""
 
-    def shown(group: Group) -> Group:
-        place = known.get(group)
-        if place is None:
-            place = known[group] = Group(*folding.of(tuple(clean(value) for value in group)))
-        return place
+    def __init__(self) -> None:
+        self._memory: Memory = {}
+        self._rows: dict[Key, tuple[PassRate, tuple[Row | None, ...]]] = {}
+        self._cleaned: dict[Group, Key] = {}
 
-    found = [rate for one in figures for rate in pass_rates(one, shown)]
-    rows: dict[str, dict[tuple[str, ...], Row]] = {name: {} for name in PASS_RATE_METRICS}
-    for rate in found:
-        key = (*rate.group, rate.window)
-        for name, value in zip(PASS_RATE_METRICS, _values(rate), strict=True):
-            if value is not None:
-                rows[name][key] = Row(key, (float(value),))
-    return [Family(name, PASS_RATE_LABELS, tuple(rows[name].values())) for name in PASS_RATE_METRICS]
+    def families(self, figures: Iterable[MonitorFigures], folding: Folding) -> list[Family]:
+        """One family for each of PASS_RATE_METRICS, folded as verdicts are."""
+        shown = self._folded(folding)
+        found = [rate for one in figures for rate in pass_rates(one, shown, self._memory)]
+        before, self._rows = self._rows, {}
+        for rate in found:
+            key = (*rate.group, rate.window)
+            known = before.get(key)
+            self._rows[key] = known if known is not None and known[0] is rate else (rate, _made(key, rate))
+        if len(self._memory) > 2 * len(found) + _MOST_KNOWN:
+            self._memory.clear()
+        columns = (
+            zip(*[rows for _, rows in self._rows.values()], strict=True)
+            if self._rows
+            else [()] * len(PASS_RATE_METRICS)
+        )
+        return [
+            Family(name, PASS_RATE_LABELS, [row for row in column if row is not None])
+            for name, column in zip(PASS_RATE_METRICS, columns, strict=True)
+        ]
+
+    def _folded(self, folding: Folding) -> Fold:
+        """Where a group is shown."""
+        cleaned, known = self._cleaned, dict[Group, Group]()
+        if len(cleaned) > _MOST_KNOWN:
+            cleaned.clear()
+
+        def shown(group: Group) -> Group:
+            place = known.get(group)
+            if place is None:
+                key = cleaned.get(group)
+                if key is None:
+                    key = cleaned[group] = tuple([clean(value) for value in group])
+                place = known[group] = Group(*folding.of(key))
+            return place
+
+        return shown
+
+
+def _made(key: Key, rate: PassRate) -> tuple[Row | None, ...]:
+    return tuple([None if value is None else Row(key, (float(value),)) for value in _values(rate)])
 
 
 def _values(rate: PassRate) -> tuple[float | None, ...]:

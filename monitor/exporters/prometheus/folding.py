@@ -105,12 +105,15 @@ def fold(
 ) -> Folding:
     """Where each label set is shown. `capacity` is the number of label sets that the page has room for, `other` included."""
     by_version = {key: _fold_version(key, places, versions) for key in sets}
-    merged = _merge(sets, by_version)
+    alike = all(key is target for key, target in by_version.items())
+    merged = sets if alike else _merge(sets, by_version)
     full = len(merged) > capacity
-    taken = len({places.without_agent(key) for key in merged}) if full else 0
+    if not full:  # the usual case, at every scrape
+        return Folding(by_version, places, versions, False)
+    taken = len({places.without_agent(key) for key in merged})
     alone = admitted(merged, max(0, capacity - taken), expire_after)
     shown = {key: step if step in alone else places.without_agent(key) for key, step in by_version.items()}
-    return Folding(shown, places, versions, full)
+    return Folding(shown, places, versions, True)
 
 
 def _fold_version(key: Key, places: Places, versions: frozenset[tuple[str, str]]) -> Key:

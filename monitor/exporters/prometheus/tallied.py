@@ -64,6 +64,7 @@ class TalliedFamilies:
         self._record = record
         self._readers = {name: LabelReader(layout) for name, layout in LAYOUTS.items()}
         self._alone: dict[str, Sets] = {}
+        self._rows: dict[str, dict[Key, Row]] = {}
         self._history: dict[tuple[str, Key, str], float] = {}
 
     def families(self, tallies: Sequence[Tally], watched: Sequence[WatchedMonitor], now: float) -> Tallied:
@@ -104,7 +105,9 @@ class TalliedFamilies:
             self._note_folded(name, sets, folding)
             sets = shown(sets, ageing, folding, lambda key, sibling: self._history.get((name, key, sibling), 0.0))
             self._alone[name] = sets
-        return Family(name, layout.names, tuple(_rows(layout, sets)), _LINES[name])
+        before = self._rows.get(name, {})
+        rows = self._rows[name] = {row.key: row for row in _rows(layout, sets, before)}
+        return Family(name, layout.names, tuple(rows.values()), _LINES[name])
 
     def _note_folded(self, name: str, sets: Sets, folding: Folding) -> None:
         """What label sets had shown alone that no longer stand alone becomes history."""
@@ -158,14 +161,17 @@ def _expect(sets: Mapping[str, Sets], watched: Sequence[WatchedMonitor], now: fl
             sets["verdicts_revised"].setdefault((*pair, *change), LabelSet(now, now))
 
 
-def _rows(layout: Layout, page: Sets) -> Iterator[Row]:
+def _rows(layout: Layout, page: Sets, before: Mapping[Key, Row]) -> Iterator[Row]:
+    """A row for each label set, the one of `before` where nothing has changed."""
     marked = layout.siblings.index(Outcome.FAIL) if layout.varying == "verdict" else 0
     for key, found in page.items():
         values = tuple([found.values.get(sibling, 0.0) for sibling in layout.siblings])
         if layout.histogram:
             buckets = tuple(accumulate(values[:-1]))
             values = (*buckets, buckets[-1], values[-1])
-        yield Row(key, values, found.exemplar if values[marked] > 0 else None, marked)
+        exemplar, known = found.exemplar if values[marked] > 0 else None, before.get(key)
+        same = known is not None and known.values == values and known.exemplar == exemplar
+        yield known if known is not None and same else Row(key, values, exemplar, marked)
 
 
 def _folded(foldings: Mapping[str, Folding]) -> Family:

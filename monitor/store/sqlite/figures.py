@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from monitor.model.run import Judged
@@ -11,6 +11,9 @@ from monitor.model.totals import GroupEligible, GroupTotals, Totals, WindowFigur
 
 _Group = tuple[str, str, str, str, str]
 """rubric, rubric version, agent, agent version, environment."""
+
+_Labels = tuple[str, str, str]
+"""agent, agent version, environment."""
 
 _WEIGHTS = """
     SELECT v.rubric, v.rubric_version, p.agent, coalesce(p.agent_version, '') AS agent_version,
@@ -91,28 +94,34 @@ def window_figures(connection: sqlite3.Connection, monitor: str, since: Sequence
 
     Conversations are summed for each window as a whole: one that lies on both sides of a start is one there.
     """
-    totals: dict[tuple[int, _Group], Totals] = {}
-    eligible: dict[tuple[int, tuple[str, str, str]], float] = {}
+    totals: list[dict[_Group, Totals]] = [{} for _ in since]
+    eligible: list[dict[_Labels, float]] = [{} for _ in since]
+    profiles = _profiles(connection, monitor)
     for start, end, windows in _bands(since, until):
         for group, part in _band_totals(connection, monitor, start, end):
             for window in windows:
-                totals[window, group] = totals.get((window, group), Totals()) + part
-        for labels, count in _band_eligible(connection, monitor, start, end):
+                _add(totals[window], group, part)
+        for labels, count in _band_eligible(connection, monitor, profiles, start, end):
             for window in windows:
-                eligible[window, labels] = eligible.get((window, labels), 0.0) + count
+                eligible[window][labels] = eligible[window].get(labels, 0.0) + count
     for start in sorted({start for start in since if start < until}):
         for group, part in _totals(connection, _CONVERSATION_TOTALS, monitor, start, until):
             for window in (window for window, begin in enumerate(since) if begin == start):
-                totals[window, group] = totals.get((window, group), Totals()) + part
+                _add(totals[window], group, part)
     return WindowFigures(
-        tuple(GroupTotals(window, *group, part) for (window, group), part in sorted(totals.items(), key=_first)),
-        tuple(
-            GroupEligible(window, *labels, count) for (window, labels), count in sorted(eligible.items(), key=_first)
-        ),
-    )
+        tuple([GroupTotals(window, *group, part) for window, found in enumerate(totals) for group, part in sorted(found.items(), key=_first)]),
+        tuple([
+            GroupEligible(window, *labels, count) for window, found in enumerate(eligible) for labels, count in sorted(found.items(), key=_first)
+        ]),
+    )  # fmt: skip
 
 
-def _first(item: tuple[tuple[int, tuple[str, ...]], object]) -> tuple[int, tuple[str, ...]]:
+def _add(totals: dict[_Group, Totals], group: _Group, part: Totals) -> None:
+    known = totals.get(group)
+    totals[group] = part if known is None else known + part
+
+
+def _first(item: tuple[tuple[str, ...], object]) -> tuple[str, ...]:
     return item[0]
 
 
@@ -152,26 +161,29 @@ def _group(values: Iterable[str]) -> _Group:
 
 
 def _band_eligible(
-    connection: sqlite3.Connection, monitor: str, start: float, end: float
-) -> Iterator[tuple[tuple[str, str, str], float]]:
+    connection: sqlite3.Connection, monitor: str, profiles: Mapping[int, _Labels], start: float, end: float
+) -> Iterator[tuple[_Labels, float]]:
     """Eligible invocations by labels: a range of an index for each profile, which is far cheaper than to group rows."""
-    for profile in _profiles(connection, monitor):
+    for profile, labels in profiles.items():
         count = connection.execute(
             """SELECT total(eligible) FROM decisions
                WHERE monitor = ? AND profile = ? AND window_at >= ? AND window_at < ? AND eligible > 0""",
             (monitor, profile, start, end),
         ).fetchone()[0]
         if count:
-            agent, agent_version, environment = connection.execute(
-                f"SELECT {_LABELS} FROM profiles p WHERE n = ?",  # noqa: S608
-                (profile,),
-            ).fetchone()
-            yield (agent, agent_version, environment), count
+            yield labels, count
 
 
-def _profiles(connection: sqlite3.Connection, monitor: str) -> Iterator[int]:
-    query = "SELECT min(profile) FROM decisions WHERE monitor = ? AND profile > ? AND eligible > 0"
-    profile = connection.execute(query, (monitor, 0)).fetchone()[0]
-    while profile is not None:
-        yield profile
-        profile = connection.execute(query, (monitor, profile)).fetchone()[0]
+def _profiles(connection: sqlite3.Connection, monitor: str) -> dict[int, _Labels]:
+    """Profiles with anything eligible, a step through the index for each, with their labels."""
+    rows = connection.execute(
+        f"""WITH RECURSIVE steps (n) AS (
+                SELECT min(profile) FROM decisions WHERE monitor = :monitor AND eligible > 0
+                UNION ALL
+                SELECT (SELECT min(profile) FROM decisions WHERE monitor = :monitor AND profile > steps.n AND eligible > 0)
+                FROM steps WHERE steps.n IS NOT NULL
+            )
+            SELECT p.n, {_LABELS} FROM steps JOIN profiles p ON p.n = steps.n""",  # noqa: S608
+        {"monitor": monitor},
+    )
+    return {profile: (agent, version, environment) for profile, agent, version, environment in rows}
