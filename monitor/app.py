@@ -21,7 +21,8 @@ from monitor.exporters.otlp import EvaluationExporter
 from monitor.exporters.prometheus import Exposition, Sources, StoreCollector, new_registry
 from monitor.history import Rereading
 from monitor.intake.conversations import Conversations
-from monitor.intake.faults import JournalUnwritable
+from monitor.intake.faults import FaultKind, JournalUnwritable
+from monitor.intake.frames import DamageKind, said_of
 from monitor.intake.index import Index
 from monitor.intake.journal import Journal
 from monitor.intake.later import assemble_later
@@ -119,7 +120,14 @@ class App:
             raise StoreUnwritable(
                 f"storage.path {self.folder}: cannot be made by user id {os.getuid()}: {error.strerror}"
             ) from error
-        self.journal = Journal(self.folder / "journal", self.clock, max_bytes=storage.journal.max_size)
+        for kind in (*FaultKind, *DamageKind):
+            self.telemetry.journal_faults.labels(kind.value)
+        self.journal = Journal(
+            self.folder / "journal",
+            self.clock,
+            max_bytes=storage.journal.max_size,
+            told=lambda kind: self.telemetry.journal_faults.labels(kind).inc(),
+        )
         self._parts.append(partial(asyncio.to_thread, self.journal.close))
         self.store: Store = SqliteStore(self.folder, assemble_later)
         self._parts.append(partial(asyncio.to_thread, self.store.close))
@@ -138,7 +146,7 @@ class App:
 
     def _build(self) -> None:
         settings, clock, store = self.configuration.settings, self.clock, self.store
-        self.index = Index(settling_rules(settings.assembly))
+        self.index = Index(settling_rules(settings.assembly), settings.assembly.max_open_spans)
         self.intake = Intake(self.journal, self.index, self.telemetry, clock)
         options = settlement_options(
             settings, kept_attributes(settings), store_redaction(settings), by_tools=selects_by_tools(settings)
@@ -256,6 +264,7 @@ class App:
             lambda: self.settler.configure(settling_rules(settings.assembly), options, self.clock.now())
         )
         self.conversations.configure(settings.assembly.conversation_idle, options)
+        self.index.max_open_items = settings.assembly.max_open_spans
         self.intake.early_drop = early_drop(configuration)
         configure_logging(settings.logging.level, settings.logging.format)
         await self.scheduler.reload(configuration.scheduled())
@@ -263,14 +272,15 @@ class App:
 
     def readiness(self) -> Readiness:
         """Whether telemetry can be taken. Blocks on the store."""
+        damage = said_of(self.journal.damages)
         if self._phase is Phase.READY:
             if self.journal.fault is not None:
-                return Readiness(Phase.UNWRITABLE, str(self.journal.fault))
+                return Readiness(Phase.UNWRITABLE, str(self.journal.fault), damage)
             try:
                 self.store.check_writable()
             except StoreUnwritable as error:
-                return Readiness(Phase.UNWRITABLE, str(error))
-        return Readiness(self._phase)
+                return Readiness(Phase.UNWRITABLE, str(error), damage)
+        return Readiness(self._phase, damage=damage)
 
     def _watched(self) -> tuple[WatchedMonitor, ...]:
         """The monitors in force; asked each time, for a reload replaces the configuration."""

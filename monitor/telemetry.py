@@ -43,6 +43,11 @@ class Telemetry:
         self.spans_settled = counter("spans_settled", "Spans of settled traces, readable where wanted.")
         self.open_traces = gauge("open_traces", "Traces that have not settled.", "collector")
         self.journal_bytes = gauge("journal_bytes", "Size of the journal on disk.")
+        self.journal_faults = counter(
+            "journal_faults",
+            "Faults of the journal by kind: when it could not be written, and what was damaged in it at the start.",
+            "kind",
+        )
         self.ingest_lag = gauge("ingest_lag_seconds", "Age of the oldest open trace's last data.", "collector")
         self.collector_up = gauge("collector_up", "1 while the collector delivers.", "collector")
         self.poll_lag = gauge("poll_lag_seconds", "How far a polling collector is behind its source.", "collector")

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import BinaryIO
@@ -64,6 +64,12 @@ class Damage:
 
     def __str__(self) -> str:
         return f"segment {self.segment}: {self.length} bytes at offset {self.offset}: {self.kind.value}"
+
+
+def said_of(damages: Sequence[Damage]) -> str:
+    """What was damaged, for people; empty where only writes were torn, which a crash does and nobody had been told of."""
+    lost = [damage for damage in damages if damage.kind is not DamageKind.TORN_TAIL]
+    return f"{len(lost)} places were damaged at the start; the first is {lost[0]}" if lost else ""
 
 
 def segment_header(number: int, seed: int) -> bytes:
@@ -169,8 +175,8 @@ def _next_frame(file: BinaryIO, size: int, segment: int, offset: int, seed: int)
     """
     header = _read_header(file, offset, seed)
     start = offset + (header.length if header is not None and offset + header.length <= size else 1)
-    if header is not None and read_frame(file, segment, start, seed) is not None:
-        return start
+    if header is not None and _read_header(file, start, seed) is not None:
+        return start  # though its frame may be torn: what lies before it was whole once
     file.seek(start)
     rest = file.read(size - start)
     at = rest.find(FRAME_MAGIC)

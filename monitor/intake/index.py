@@ -66,11 +66,14 @@ class Survivor:
 
 
 class Index:
-    """All open traces. Thread-safe; `note` is called in journal order, taking and giving back by one settler."""
+    """All open traces. Thread-safe; `note` is called in journal order, taking and giving back by one settler.
+
+    `max_open_items` may be set at any time.
+    """
 
     def __init__(self, rules: SettlingRules, max_open_items: int = MAX_OPEN_ITEMS) -> None:
         self.rules = rules
-        self._max_open_items = max_open_items
+        self.max_open_items = max_open_items
         self._mutex = threading.Lock()
         self._traces: dict[bytes, OpenTrace] = {}
         self._queue: list[tuple[float, bytes]] = []
@@ -125,7 +128,7 @@ class Index:
     @property
     def fullness(self) -> float:
         """How much is open, as a share of what may be; from 1 on nothing more may be taken."""
-        return (self._items + _TRACE_COST * len(self._traces)) / self._max_open_items
+        return (self._items + _TRACE_COST * len(self._traces)) / self.max_open_items
 
     # -- settling -----------------------------------------------------------------------------------------------------
     def take_due(self, now: float, listening_since: float, limit: int) -> DueTraces:

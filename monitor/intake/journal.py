@@ -29,9 +29,19 @@ SEGMENT_BYTES = 64 * 1024**2
 MAX_BYTES = 10 * 1024**3
 BATCH_BYTES = 32 * 1024**2
 PROBE_SECONDS = 1.0
+RESERVE_BYTES = 128 * 1024**2
+RESERVE_SHARE = 0.02
+"""So much of the disk, the smaller of both, is left to the store: what has settled must get out of a journal that has filled the disk."""
 
 Noted = Callable[[JournalPosition], None]
 """Called on the committer thread for each durable frame, in journal order, before its future resolves."""
+
+Told = Callable[[str], None]
+"""Called with the kind of a fault when it begins, and of each damage that the replay finds (FaultKind, DamageKind). From any thread."""
+
+
+def _nobody(_: str) -> None:
+    """Nobody counts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +51,7 @@ class _Request:
     parts: tuple[bytes, bytes]
     length: int
     noted: Noted | None
+    over_limit: bool
     future: Future[JournalPosition]
 
 
@@ -67,6 +78,7 @@ class Journal:
         segment_bytes: int = SEGMENT_BYTES,
         max_bytes: int = MAX_BYTES,
         probe_seconds: float = PROBE_SECONDS,
+        told: Told = _nobody,
     ) -> None:
         """Open the journal and begin a fresh segment. Raises JournalUnwritable when that cannot be done.
 
@@ -77,6 +89,7 @@ class Journal:
         self.fault: JournalUnwritable | None = None
         self.damages: list[Damage] = []
         self._clock = clock
+        self._told = told
         self._segment_bytes = segment_bytes
         self._probe_seconds = probe_seconds
         self._seed = int.from_bytes(os.urandom(4), "little")
@@ -140,7 +153,7 @@ class Journal:
         or closing.
         """
         parts = frame_parts(body, signal, collector, received_at, kept_below, self._seed)
-        request = _Request(parts, len(parts[0]) + len(parts[1]), noted, Future())
+        request = _Request(parts, len(parts[0]) + len(parts[1]), noted, over_limit, Future())
         request.future.set_running_or_notify_cancel()  # who stops waiting does not stop the write
         with self._mutex:
             self._admit(request.length, over_limit)
@@ -211,6 +224,8 @@ class Journal:
 
     def _write(self, batch: list[_Request]) -> None:
         self._make_ready()
+        if not all(request.over_limit for request in batch):
+            self._writer.leave_room(sum(request.length for request in batch), RESERVE_BYTES, RESERVE_SHARE)
         self._writer.append([part for request in batch for part in request.parts])
 
     def _make_ready(self) -> None:
@@ -229,6 +244,7 @@ class Journal:
 
     def _probe(self) -> None:
         self._make_ready()
+        self._writer.leave_room(0, RESERVE_BYTES, RESERVE_SHARE)
         self._writer.probe()
 
     def _attempt(self, action: Callable[[], None]) -> JournalUnwritable | None:
@@ -240,6 +256,7 @@ class Journal:
             fault = JournalUnwritable.of(cause, self.folder)
             if self.fault is None or self.fault.kind is not fault.kind:
                 logger.error("%s", fault)
+                self._told(fault.kind.value)
             self.fault = fault
             return fault
         if self.fault is not None:
@@ -280,7 +297,12 @@ class Journal:
 
         Nothing is trimmed before the iteration has come to its end.
         """
-        yield from self._segments.scan(self._first, self.damages.append)
+
+        def damaged(damage: Damage) -> None:
+            self.damages.append(damage)
+            self._told(damage.kind.value)
+
+        yield from self._segments.scan(self._first, damaged)
         self._replayed = True
 
     def trim(self, needed: Collection[int]) -> int:

@@ -108,6 +108,12 @@ class SegmentWriter:
         self.size += length
         self.torn = False
 
+    def leave_room(self, length: int, most: int, share: float) -> None:
+        """Raise OSError (disk full) where that many bytes would leave less room on the disk than `share` of it, or than `most` bytes."""
+        disk = os.fstatvfs(self._descriptor)
+        if disk.f_bavail * disk.f_frsize < length + min(most, share * disk.f_blocks * disk.f_frsize):
+            raise OSError(errno.ENOSPC, "the rest of the disk is left to the store")
+
     def probe(self) -> None:
         """Find out whether a write would last, and leave nothing of it. Raises OSError when it would not."""
         self.torn = True

@@ -26,10 +26,14 @@ class Phase(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """Whether telemetry can be taken; `detail` says of UNWRITABLE what cannot be written and why."""
+    """Whether telemetry can be taken; `detail` says of UNWRITABLE what cannot be written and why.
+
+    `damage` says what of the journal could not be read at the start.
+    """
 
     phase: Phase
     detail: str = ""
+    damage: str = ""
 
 
 Status = Mapping[str, Any]

@@ -94,6 +94,7 @@ class Assembly(Section):
     idle_timeout: Duration = 900.0
     max_age: Duration = 6 * 3600.0
     max_spans: int = Field(100_000, ge=1)
+    max_open_spans: int = Field(2_000_000, ge=1000)  # of all traces that have not settled; each trace counts as 16 more
     conversation_idle: Duration = 1800.0
     late_spans: LateSpans = LateSpans.REJUDGE
     keep_attributes: tuple[str, ...] = ()

@@ -11,13 +11,14 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from collectors.sink import Signal
 from monitor.clock import ManualClock, SystemClock
 from monitor.intake.faults import FaultKind, JournalUnwritable
-from monitor.intake.frames import DamageKind
+from monitor.intake.frames import DamageKind, said_of
 from monitor.intake.journal import Journal
 from monitor.intake.segment import list_segments
 from monitor.model.run import JournalPosition
@@ -242,6 +243,41 @@ def test_the_journal_recovers_without_being_asked(folder: Path, disk: BadDisk) -
     assert journal.fault is None
     journal.close()
     assert replayed(folder) == ([b"before"], [])
+
+
+def test_room_is_left_to_the_store(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A disk that is nearly full takes no new data, so that what has settled can still be stored, but survivors of an old segment; it is told once."""
+    told: list[str] = []
+    journal = Journal(folder, ManualClock(), probe_seconds=60.0, told=told.append)
+    put(journal, b"before")
+    real = os.fstatvfs(0)
+    full = SimpleNamespace(f_bavail=2_000, f_blocks=100_000, f_frsize=real.f_frsize)
+    with monkeypatch.context() as disk:
+        disk.setattr(os, "fstatvfs", lambda _: full)
+        for _ in range(2):
+            with pytest.raises(JournalUnwritable, match="full"):
+                put(journal, b"lost")
+        assert journal.append(b"survivor", Signal.TRACES, "otlp", 5.0, over_limit=True).result(timeout=10)
+    put(journal, b"after")
+    journal.close()
+    assert told == ["disk_full"]
+    assert replayed(folder) == ([b"before", b"survivor", b"after"], [])
+
+
+def test_damage_is_told_by_kind(folder: Path) -> None:
+    """What the replay finds is told by kind, and said in one line that leaves out what a crash may do."""
+    positions = written(folder, [b"a" * 100, b"b" * 100, b"c" * 100])
+    path = segment_path(folder, positions[0])
+    raw = bytearray(path.read_bytes())
+    raw[positions[1].offset + 50] ^= 1
+    path.write_bytes(raw[:-5])
+    told: list[str] = []
+    journal = Journal(folder, ManualClock(), told=told.append)
+    assert [frame.body[:1] for frame in journal.replay()] == [b"a"]
+    journal.close()
+    assert told == ["corrupt", "torn_tail"]
+    assert said_of(journal.damages).startswith("1 places were damaged at the start; the first is segment")
+    assert said_of(journal.damages[1:]) == ""
 
 
 def test_a_limit_on_file_size_is_got_over_by_a_fresh_segment(folder: Path) -> None:

@@ -32,13 +32,15 @@ async def test_readiness(served: Served, phase: Phase) -> None:
 
 
 async def test_a_failing_judge_or_source_is_shown_and_not_unready(served: Served) -> None:
-    """A collector or judge that fails shows in the body of /readyz and leaves it 200."""
+    """A damaged journal and a collector or judge that fails show in the body of /readyz and leave it 200."""
+    served.program.readiness = Readiness(Phase.READY, damage="segment 7: corrupt")
     served.program.collectors = [{"name": "otlp", "problem": None}, {"name": "tempo/prod", "problem": "503 for 5 m"}]
     served.program.judges = [{"name": "default", "problem": "unauthorized"}]
     status, found = await served.get("/readyz")
     assert (status, found["problems"]) == (
         200,
         [
+            {"kind": "journal", "name": "journal", "problem": "segment 7: corrupt"},
             {"kind": "collector", "name": "tempo/prod", "problem": "503 for 5 m"},
             {"kind": "judge", "name": "default", "problem": "unauthorized"},
         ],

@@ -48,6 +48,8 @@ class Daemon:
         self.grpc_port, self.http_port, self.server_port = free_port(), free_port(), free_port()
         self.environment = dict(environment or {})
         self.process: subprocess.Popen[bytes] | None = None
+        self.command = [sys.executable, "-m", "monitor"]
+        """What `run -c FILE` is appended to; changed by tests that start the daemon in surroundings of its own."""
         self.file = folder / "rubricd.yaml"
         self.write(configuration)
 
@@ -85,7 +87,7 @@ class Daemon:
 
         with (self.folder / "stderr.log").open("ab") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "monitor", "run", "-c", str(self.file)],
+                [*self.command, "run", "-c", str(self.file)],
                 stderr=log, stdout=log, cwd=self.folder,
                 env={**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2]), **self.environment},
             )  # fmt: skip
