@@ -110,14 +110,15 @@ def judge_and_rubric(url: str, concurrency: int) -> tuple[Any, Any]:
     from monitor.judging.clients.openai_client import OpenAIClient
     from monitor.judging.judge import Judge
     from monitor.rubrics.files import read_text
-    from monitor.settings.tree import JudgeSettings, Redact
+    from monitor.settings.privacy import USUAL
+    from monitor.settings.tree import JudgeSettings
 
     settings = JudgeSettings.model_validate(
         {"model": "gpt-4o-mini", "base_url": url, "api_key": "x", "max_concurrency": concurrency}
     )
     (read,) = read_text(json.dumps({"name": "quality", "statement": RUBRIC}), "bench")
     clock = SystemClock()
-    return Judge("default", settings, OpenAIClient(settings, clock), clock, redact_kinds=Redact().kinds), read.rubric
+    return Judge("default", settings, OpenAIClient(settings, clock), clock, redaction=USUAL), read.rubric
 
 
 async def by_score(url: str, rows: Sequence[dict[str, Any]], concurrency: int) -> tuple[float, float, int]:

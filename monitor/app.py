@@ -164,6 +164,7 @@ class App:
             self.telemetry,
             on_verdict=self.exporter.emit if self.exporter else None,
             budgets=self.budgets,
+            redaction=lambda monitor: self.configuration.redaction(monitor),  # noqa: PLW0108 - a reload replaces the configuration
         )
         self.scheduler = Scheduler(store, clock, self.configuration.scheduled(), self.budgets)
         self.labels = Labels(store, clock, self._watched)

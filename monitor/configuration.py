@@ -24,6 +24,7 @@ from monitor.scheduling.gaps import gaps_of
 from monitor.scheduling.runner import ScheduledMonitor
 from monitor.settings.document import ConfigurationError, Document, Fault
 from monitor.settings.load import LoadedSettings, load_settings
+from monitor.settings.privacy import Redaction, before_judge
 from monitor.settings.tree import JudgeSettings, MonitorSettings, Regression, Settings
 from monitor.settings.units import parse_duration
 
@@ -55,6 +56,11 @@ class Configuration:
         """The rubrics of a monitor that can be judged now."""
         return tuple(resolved.ref for resolved in self.resolved[monitor] if resolved.ref is not None)
 
+    def redaction(self, monitor: str) -> Redaction:
+        """What a monitor's judges are not to see; for a monitor that is gone what `privacy.redact` says."""
+        settings = self.settings.monitors.get(monitor)
+        return before_judge(self.settings.privacy.redact, settings.redact if settings else None)
+
     def needs_judge(self, monitor: str) -> bool:
         """Whether any rubric of the monitor that can be judged now calls a judge."""
         return any(ref.judge is not None for ref in self.refs(monitor))
@@ -75,6 +81,7 @@ class Configuration:
                 monitor.trust.judge_twice,
                 self.golden.get(name, ()),
                 monitor.trust.golden.every if monitor.trust.golden else 0.0,
+                self.redaction(name),
             )
             for name, monitor in self.settings.monitors.items()
         )
@@ -88,10 +95,12 @@ class Configuration:
         """(version, definition) of every rubric that can be judged now."""
         for monitor, rubrics in self.resolved.items():
             conversations = self.settings.monitors[monitor].level == "conversation"
+            redaction = self.redaction(monitor)
             for resolved in rubrics:
                 if resolved.ref is not None:
                     judge = self.settings.judges.get(resolved.ref.judge) if resolved.ref.judge else None
-                    yield resolved.ref.version, definition(resolved.rubric, judge, conversations=conversations)
+                    version = resolved.ref.version
+                    yield version, definition(resolved.rubric, judge, redaction, conversations=conversations)
 
     def watched(self) -> tuple[WatchedMonitor, ...]:
         """The monitors as figures about them need to know them."""
@@ -265,7 +274,9 @@ def _resolve(
             version = rubric_version(rubric, None, conversations=settings.level == "conversation")
             ref = RubricRef(name, version, None, wanted.shadow)
         elif judge is not None:
-            version = rubric_version(rubric, judges[judge], conversations=settings.level == "conversation")
+            redaction = before_judge(loaded.settings.privacy.redact, settings.redact)
+            conversations = settings.level == "conversation"
+            version = rubric_version(rubric, judges[judge], redaction, conversations=conversations)
             ref = RubricRef(name, version, judge, wanted.shadow)
         yield ResolvedRubric(rubric, ref, wanted.objective, wanted.shadow)
 

@@ -6,8 +6,10 @@ import asyncio
 from collections.abc import Mapping
 
 from monitor.clock import Clock
+from monitor.judging.abilities import AbilityMemory
 from monitor.judging.judge import Judge
 from monitor.judging.limits import DailyUse
+from monitor.settings.privacy import before_judge
 from monitor.settings.tree import JudgeSettings, Settings
 from monitor.store.protocol import Store
 from monitor.telemetry import Telemetry
@@ -20,10 +22,11 @@ class Judges:
 
     def __init__(self, store: Store, clock: Clock, telemetry: Telemetry, settings: Settings) -> None:
         self._store, self._clock, self._telemetry = store, clock, telemetry
+        self._memory = AbilityMemory()  # what servers can do is the same for all judges, and after a reload
         self.current: Mapping[str, Judge] = {
             name: self._made(name, judge, settings) for name, judge in settings.judges.items()
         }
-        self._kinds = _redacted_kinds(settings)
+        self._redaction = before_judge(settings.privacy.redact)
         self._retired: set[asyncio.Task[None]] = set()
         self._saved: dict[str, DailyUse] = {}
 
@@ -33,16 +36,17 @@ class Judges:
         self._telemetry.expect_judge(name, judge.model)
         use = DailyUse.from_json(self._store.state(_USE_KEY.format(name)))
         client = OpenAIClient(judge, self._clock)
-        return Judge(name, judge, client, self._clock, self._telemetry, _redacted_kinds(settings), use)
+        redaction = before_judge(settings.privacy.redact)
+        return Judge(name, judge, client, self._clock, self._telemetry, redaction, use, self._memory)
 
     async def apply(self, settings: Settings) -> None:
         """Take over another configuration: a judge whose section did not change goes on, others are made anew."""
         await asyncio.to_thread(self.save_use)
-        kinds = _redacted_kinds(settings)
+        redaction = before_judge(settings.privacy.redact)
         kept = {
             name: judge
             for name, judge in self.current.items()
-            if settings.judges.get(name) == judge.settings and kinds == self._kinds
+            if settings.judges.get(name) == judge.settings and redaction == self._redaction
         }
         made = {
             name: await asyncio.to_thread(self._made, name, judge, settings)
@@ -54,7 +58,7 @@ class Judges:
                 self._retire(judge)
             if name not in settings.judges:
                 self._telemetry.judge_up.remove(name)
-        self.current, self._kinds = {**kept, **made}, kinds
+        self.current, self._redaction = {**kept, **made}, redaction
 
     def _retire(self, judge: Judge) -> None:
         """Let a replaced judge end what it was asked, then give up its connections."""
@@ -86,8 +90,3 @@ class Judges:
         await asyncio.gather(*self._retired, return_exceptions=True)
         for judge in self.current.values():
             await judge.close()
-
-
-def _redacted_kinds(settings: Settings) -> tuple[str, ...]:
-    redact = settings.privacy.redact
-    return redact.kinds if "judge" in redact.before else ()

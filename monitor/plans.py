@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from monitor.configuration import Configuration
 from monitor.intake.options import Redact
 from monitor.intake.sink import EarlyDrop
 from monitor.judging.redact import redacted
 from monitor.sampling import looks_at_tools, sampling_rule
+from monitor.settings.privacy import before_store
 from monitor.settings.tree import Settings
 
 
@@ -40,7 +43,5 @@ def selects_by_tools(settings: Settings) -> bool:
 
 def store_redaction(settings: Settings) -> Redact | None:
     """What is replaced before content is stored, where `privacy.redact.before` has `store`."""
-    redact = settings.privacy.redact
-    if "store" not in redact.before:
-        return None
-    return lambda invocation: redacted(invocation, redact.kinds)
+    redaction = before_store(settings.privacy.redact)
+    return partial(redacted, redaction=redaction) if redaction else None

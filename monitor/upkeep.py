@@ -18,7 +18,8 @@ from monitor.intake.settler import Settler
 from monitor.judges import Judges
 from monitor.judging.checks import JudgeChecks
 from monitor.regression.detection import Detection
-from monitor.settings.tree import Settings, StoreContent
+from monitor.settings.privacy import StoreContent
+from monitor.settings.tree import Settings
 from monitor.store.protocol import Store, StoreUnwritable
 from monitor.telemetry import Telemetry
 

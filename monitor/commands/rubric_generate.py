@@ -112,9 +112,9 @@ def _earlier(name: str | None, arguments: argparse.Namespace) -> str | None:
 def _sources(arguments: argparse.Namespace) -> Iterator[Source]:
     from monitor.commands.files import read_invocations
     from monitor.judging.drafting import Source, SourceKind
-    from monitor.judging.recognisers import ORDER
     from monitor.judging.redact import redacted
     from monitor.judging.transcript import transcript
+    from monitor.settings.privacy import USUAL
 
     for kind, files in (
         (SourceKind.PROMPT, arguments.prompt), (SourceKind.AGENT, arguments.agent), (SourceKind.DATASET, arguments.reference),
@@ -125,4 +125,4 @@ def _sources(arguments: argparse.Namespace) -> Iterator[Source]:
             except OSError as error:
                 raise wrong_input(f"{file}: cannot be read: {error.strerror}") from error
     for invocation in read_invocations(arguments.traces) if arguments.traces else ():
-        yield Source(SourceKind.TRACES, transcript(redacted(invocation, ORDER), "run", "trajectory").text)
+        yield Source(SourceKind.TRACES, transcript(redacted(invocation, USUAL), "run", "trajectory").text)

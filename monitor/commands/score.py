@@ -131,12 +131,12 @@ def judge_of(name: str | None, configuration: Configuration | None, judged: Sequ
     from monitor.clock import SystemClock
     from monitor.judging.clients.openai_client import OpenAIClient
     from monitor.judging.judge import Judge
+    from monitor.settings.privacy import before_judge
 
     assert configuration is not None
-    redact = configuration.settings.privacy.redact
+    redaction = before_judge(configuration.settings.privacy.redact)
     clock = SystemClock()
-    kinds = redact.kinds if "judge" in redact.before else ()
-    return Judge(chosen, judges[chosen], OpenAIClient(judges[chosen], clock), clock, redact_kinds=kinds)
+    return Judge(chosen, judges[chosen], OpenAIClient(judges[chosen], clock), clock, redaction=redaction)
 
 
 class _Progress:

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from monitor.intake.settling import SettlingRules
 from monitor.model.invocation import Invocation
-from monitor.settings.tree import Assembly, LateSpans, Settings, StoreContent
+from monitor.settings.privacy import StoreContent
+from monitor.settings.tree import Assembly, LateSpans, Settings
 
 Redact = Callable[[Invocation], Invocation]
 """Replaces what must not be stored (`privacy.redact.before: [store]`)."""

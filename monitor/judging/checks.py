@@ -20,6 +20,7 @@ from monitor.model.invocation import Invocation
 from monitor.model.labels import Against, JudgeCheck
 from monitor.model.run import RubricRef
 from monitor.model.verdict import Outcome
+from monitor.settings.privacy import NOTHING, Redaction
 from monitor.store.protocol import Store
 
 LOG = logging.getLogger(__name__)
@@ -32,13 +33,16 @@ _CURSOR = "self_checks"
 
 @dataclass(frozen=True, slots=True)
 class CheckPlan:
-    """How the judges of a monitor are checked: the share of verdicts asked for twice, the golden cases, and every how many seconds those."""
+    """How the judges of a monitor are checked: the share of verdicts asked for twice, the golden cases, and every how many seconds those; and what
+    its judges are not to see.
+    """
 
     monitor: str
     rubrics: tuple[RubricRef, ...]
     judge_twice: float = 0.0
     golden: tuple[GoldenCase, ...] = ()
     every: float = 86400.0
+    redaction: Redaction = NOTHING
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,7 @@ class _Question:
     expected: str
     invocation: Invocation
     round: float
+    redaction: Redaction
 
 
 class JudgeChecks:
@@ -99,7 +104,9 @@ class JudgeChecks:
                 if ref is None or (ref.version, case.key) in answered:
                     continue
                 if now - self._asked_at.get((ref.version, case.key, round_), -RETRY_SECONDS) >= RETRY_SECONDS:
-                    due.append(_Question(Against.GOLDEN, ref, case.key, case.label, case.invocation, round_))
+                    due.append(
+                        _Question(Against.GOLDEN, ref, case.key, case.label, case.invocation, round_, plan.redaction)
+                    )
         return due
 
     # -- verdicts asked for twice
@@ -113,17 +120,19 @@ class JudgeChecks:
         return rows, rows[-1].seq if rows else cursor
 
     def _drawn_twice(self, rows: Sequence[LoggedVerdict], plans: Sequence[CheckPlan]) -> list[_Question]:
-        shares = {plan.monitor: plan.judge_twice for plan in plans}
+        by_name = {plan.monitor: plan for plan in plans}
         refs = {(plan.monitor, ref.version): ref for plan in plans for ref in plan.rubrics if ref.judge is not None}
         found = []
         for row in rows:
-            ref = refs.get((row.monitor, row.rubric_version))
-            if ref is None or _number(f"{row.invocation_id}/{row.rubric_version}") >= shares.get(row.monitor, 0.0):
+            ref, plan = refs.get((row.monitor, row.rubric_version)), by_name.get(row.monitor)
+            if ref is None or plan is None:
+                continue
+            if _number(f"{row.invocation_id}/{row.rubric_version}") >= plan.judge_twice:
                 continue
             invocation = self._store.invocation(row.invocation_id)
             if invocation is not None:
                 said = "pass" if row.passed else "fail"
-                found.append(_Question(Against.SELF, ref, row.invocation_id, said, invocation, 0.0))
+                found.append(_Question(Against.SELF, ref, row.invocation_id, said, invocation, 0.0, plan.redaction))
         return found
 
     # -- asking
@@ -141,7 +150,8 @@ class JudgeChecks:
         drawn_for = await asyncio.to_thread(self._definitions.get, ref.version)
         if judge is None or judge.stopped is not None or not isinstance(drawn_for, DrawnFor):
             return None
-        judgement = await judge.evaluate(drawn_for.rubric, question.invocation, drawn_for.parameters)
+        redaction = drawn_for.redaction.joined(question.redaction)
+        judgement = await judge.evaluate(drawn_for.rubric, question.invocation, drawn_for.parameters, redaction)
         if judgement.outcome is None:
             LOG.warning("a judge's check failed", extra={"judge": ref.judge, "rubric": ref.rubric})
             return None

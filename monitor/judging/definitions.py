@@ -6,7 +6,14 @@ from dataclasses import dataclass
 
 from monitor.model.verdict import ErrorType, EvaluationFailure
 from monitor.rubrics.rubric import Rubric
-from monitor.rubrics.version import JudgeParameters, UnusableDefinition, from_definition, parameters_from
+from monitor.rubrics.version import (
+    JudgeParameters,
+    UnusableDefinition,
+    from_definition,
+    parameters_from,
+    redaction_from,
+)
+from monitor.settings.privacy import USUAL, Redaction
 from monitor.store.protocol import Store
 
 _MOST_KEPT = 500
@@ -14,10 +21,11 @@ _MOST_KEPT = 500
 
 @dataclass(frozen=True, slots=True)
 class DrawnFor:
-    """A rubric version, ready to be judged by: the rubric, and the parameters of its judge (None without one)."""
+    """A rubric version, ready to be judged by: the rubric, the parameters of its judge (None without one), and what that is not to see."""
 
     rubric: Rubric
     parameters: JudgeParameters | None
+    redaction: Redaction = USUAL
 
 
 class Definitions:
@@ -42,6 +50,6 @@ class Definitions:
                 ErrorType.EVALUATOR_FAILED, f"the store has no definition of rubric version {version}"
             )
         try:
-            return DrawnFor(from_definition(stored), parameters_from(stored))
+            return DrawnFor(from_definition(stored), parameters_from(stored), redaction_from(stored))
         except UnusableDefinition as error:
             return EvaluationFailure(ErrorType.EVALUATOR_FAILED, f"rubric version {version}: {error}")

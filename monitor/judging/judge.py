@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -28,6 +28,7 @@ from monitor.rubrics.kinds.needs import absent, unmet
 from monitor.rubrics.kinds.spec import JudgedSpec
 from monitor.rubrics.rubric import Rubric
 from monitor.rubrics.version import JudgeParameters, judge_parameters
+from monitor.settings.privacy import NOTHING, Redaction
 from monitor.settings.tree import JudgeSettings
 from monitor.telemetry import Telemetry
 
@@ -52,7 +53,7 @@ class _Task:
 class Judge:
     """Evaluates invocations by judged rubrics with one model. Used from one event loop.
 
-    `redact_kinds` are replaced in what the model sees. `new_mark` makes the random mark of a call. `stopped` says why every call fails
+    `redaction` is what is replaced in what the model sees, where an evaluation does not say otherwise. `new_mark` makes the random mark of a call. `stopped` says why every call fails
     until someone acts (key, model, credit); a call that succeeds clears it.
     """
 
@@ -61,7 +62,7 @@ class Judge:
     client: JudgeClient
     clock: Clock
     telemetry: Telemetry | None = None
-    redact_kinds: Collection[str] = ()
+    redaction: Redaction = NOTHING
     use: DailyUse | None = None
     memory: AbilityMemory = field(default_factory=AbilityMemory)
     transcript_limits: TranscriptLimits = field(default_factory=TranscriptLimits)
@@ -93,9 +94,13 @@ class Judge:
         return self.settings.timeout * _TIMEOUTS_AN_EVALUATION
 
     async def evaluate(
-        self, rubric: Rubric, invocation: Invocation, parameters: JudgeParameters | None = None
+        self,
+        rubric: Rubric,
+        invocation: Invocation,
+        parameters: JudgeParameters | None = None,
+        redaction: Redaction | None = None,
     ) -> Judgement:
-        """Judge an invocation. `parameters` are those of the rubric version that it was drawn for, else the configured ones.
+        """Judge an invocation. `parameters` and `redaction` are those of the rubric version that it was drawn for, else the configured ones.
 
         A rubric that needs no model is judged without one. Calls no model when the invocation lacks what the rubric needs.
         """
@@ -115,10 +120,16 @@ class Judge:
             wait = next_day(self.clock.now()) - self.clock.now()
             message = f"{spent} of judge {self.name} is used up until the next day (UTC)"
             return _failed(rubric, EvaluationFailure(ErrorType.RATE_LIMITED, message, False, wait), asked)
-        seen = look(kind, spec, redacted(invocation, self.redact_kinds))
+        seen = look(kind, spec, await self._redacted(invocation, self.redaction if redaction is None else redaction))
         if isinstance(seen, str):
             return _judgement(rubric, Judgement(Outcome.UNJUDGEABLE, unjudgeable_reason=seen), asked)
         return await self._ask(self._task(rubric, kind, seen.spec, seen, asked))
+
+    @staticmethod
+    async def _redacted(invocation: Invocation, redaction: Redaction) -> Invocation:
+        if redaction.presidio:
+            return await asyncio.to_thread(redacted, invocation, redaction)
+        return redacted(invocation, redaction)
 
     def _task(
         self, rubric: Rubric, kind: JudgedKind, spec: JudgedSpec, seen: Seen, parameters: JudgeParameters

@@ -6,21 +6,27 @@ So a judge can still see that two places speak of the same person. Names of tool
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from monitor.judging.presidio import Finder, finder
 from monitor.judging.recognisers import ORDER, RECOGNISERS, SECRET_KEYS, Recogniser
 from monitor.model.invocation import Invocation, Message, ToolCall, ToolDefinition
+from monitor.settings.privacy import Redaction
 
 _DIGIT = re.compile(r"\d")
+_PSEUDONYM = re.compile(r"<[A-Z][A-Z_]*_\d+>")
 
 
 @dataclass(slots=True)
 class Redactor:
-    """Redacts the texts of one invocation. `kinds` are those of `privacy.redact.kinds`."""
+    """Redacts the texts of one invocation. `kinds` are those of `privacy.redact.kinds`; `finders` find what Presidio knows besides, in what
+    those have left.
+    """
 
     kinds: Collection[str]
+    finders: Sequence[Finder] = ()
     _names: dict[tuple[str, str], str] = field(default_factory=dict)
     _counts: dict[str, int] = field(default_factory=dict)
 
@@ -35,7 +41,21 @@ class Redactor:
                     if recogniser.needs and not any(word in folded for word in recogniser.needs):
                         continue
                     text = recogniser.pattern.sub(lambda match, by=recogniser: self._replacement(match, by), text)  # type: ignore[misc]
+        for find in self.finders:
+            text = self._found_by(find, text)
         return text
+
+    def _found_by(self, find: Finder, text: str) -> str:
+        """The text with the findings replaced, but for those that touch a pseudonym."""
+        if not text.strip():
+            return text
+        taken = [match.span() for match in _PSEUDONYM.finditer(text)]
+        parts, at = list[str](), 0
+        for one in find(text):
+            if not any(start < one.end and one.start < end for start, end in taken):
+                parts += [text[at : one.start], self._pseudonym(one.entity, text[one.start : one.end].casefold())]
+                at = one.end
+        return "".join([*parts, text[at:]])
 
     def _replacement(self, match: re.Match[str], recogniser: Recogniser) -> str:
         whole = match[0]
@@ -72,11 +92,13 @@ class Redactor:
         return None if text is None else self.text(text)
 
 
-def redacted(invocation: Invocation, kinds: Collection[str]) -> Invocation:
-    """The invocation with all its content redacted; ids, names, times and figures stay. The same object when `kinds` is empty."""
-    if not kinds:
+def redacted(invocation: Invocation, redaction: Redaction) -> Invocation:
+    """The invocation with all its content redacted; ids, names, times and figures stay. The same object when there is nothing to replace.
+    Slow with Presidio: call it from a thread then.
+    """
+    if not redaction:
         return invocation
-    redactor = Redactor(frozenset(kinds))
+    redactor = Redactor(frozenset(redaction.kinds), tuple(finder(one) for one in redaction.presidio))
     return replace(
         invocation,
         system_instructions=redactor.optional(invocation.system_instructions),

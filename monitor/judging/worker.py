@@ -24,6 +24,7 @@ from monitor.judging.verdicts import verdict_of
 from monitor.judging.writing import VerdictWriter
 from monitor.model.run import Evaluation
 from monitor.model.verdict import EvaluationFailure, Judgement, Usage, Verdict
+from monitor.settings.privacy import NOTHING, Redaction
 from monitor.store.protocol import Store, StoreUnwritable
 from monitor.telemetry import Telemetry
 
@@ -58,7 +59,8 @@ class Spending(Protocol):
 class EvaluationWorkers:
     """Works off the store's pending evaluations. Used from one event loop; `start` once, `stop` once.
 
-    `on_verdict` hears of every stored verdict and failed evaluation, on the event loop.
+    `on_verdict` hears of every stored verdict and failed evaluation, on the event loop. `redaction` is what a monitor's judges are not to see by
+    the configuration in force: it is replaced besides what the drawn rubric version replaces, so that a stricter policy counts at once.
     """
 
     def __init__(
@@ -71,8 +73,9 @@ class EvaluationWorkers:
         on_verdict: Callable[[Verdict], None] | None = None,
         tuning: WorkerTuning | None = None,
         budgets: Spending | None = None,
+        redaction: Callable[[str], Redaction] = lambda monitor: NOTHING,
     ) -> None:
-        self._budgets = budgets
+        self._budgets, self._redaction = budgets, redaction
         self._store, self._judges, self._clock, self._telemetry = store, judges, clock, telemetry
         self._tuning = tuning or WorkerTuning()
         self._claims = Claims(store)
@@ -284,8 +287,11 @@ class EvaluationWorkers:
     async def _evaluate(self, item: Claimed, judge: Judge) -> None:
         drawn_for = item.drawn_for
         assert isinstance(drawn_for, DrawnFor)
+        redaction = drawn_for.redaction.joined(self._redaction(item.evaluation.monitor))
         try:
-            judgement = await judge.evaluate(drawn_for.rubric, item.evaluation.invocation, drawn_for.parameters)
+            judgement = await judge.evaluate(
+                drawn_for.rubric, item.evaluation.invocation, drawn_for.parameters, redaction
+            )
         except Exception as error:
             judgement = broke(drawn_for, error)
         await self._settle(item.evaluation, judgement, judge)

@@ -18,6 +18,7 @@ from monitor.rubrics.kinds.catalogue import KINDS
 from monitor.rubrics.kinds.code import CodeSpec
 from monitor.rubrics.kinds.spec import JudgedSpec
 from monitor.rubrics.rubric import Rubric, rubric_from
+from monitor.settings.privacy import USUAL, Redaction
 from monitor.settings.tree import JudgeSettings
 
 MAPPING_REVISION = 1
@@ -47,9 +48,12 @@ def judge_parameters(judge: JudgeSettings) -> JudgeParameters:
     return JudgeParameters(judge.model, judge.temperature, judge.max_tokens, deployment)
 
 
-def definition(rubric: Rubric, judge: JudgeSettings | None, *, conversations: bool = False) -> dict[str, Any]:
+def definition(
+    rubric: Rubric, judge: JudgeSettings | None, redaction: Redaction = USUAL, *, conversations: bool = False
+) -> dict[str, Any]:
     """The rubric in full, as JSON, to be stored under its version; `judge` is None for a deterministic rubric. By which whole conversations are
-    judged is another version: it sees and means something else.
+    judged is another version: it sees and means something else. So is one whose judge is not shown what others are: what is redacted
+    is part of the version, but for the usual policy, as other defaults are left out.
     """
     meaning = rubric.spec.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude=set(_SHOWN_ONLY))
     asked = judge is not None and isinstance(rubric.spec, JudgedSpec)
@@ -59,6 +63,7 @@ def definition(rubric: Rubric, judge: JudgeSettings | None, *, conversations: bo
         "prompt": rubric.spec.prompt if isinstance(rubric.spec, JudgedSpec) else None,
         "mapping": MAPPING_REVISION if rubric.judged else None,
         **({"level": "conversation"} if conversations else {}),
+        **({"redact": redaction.as_json()} if asked and redaction != USUAL else {}),
         "description": rubric.description,
         "owner": rubric.owner,
         **({"folder": rubric.spec.folder} if isinstance(rubric.spec, CodeSpec) else {}),
@@ -70,11 +75,13 @@ def _set(values: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in values.items() if value is not None}
 
 
-def rubric_version(rubric: Rubric, judge: JudgeSettings | None, *, conversations: bool = False) -> str:
+def rubric_version(
+    rubric: Rubric, judge: JudgeSettings | None, redaction: Redaction = USUAL, *, conversations: bool = False
+) -> str:
     """12 hex digits: the start of the SHA-256 of the definition's meaning as canonical JSON (sorted keys, no blanks, UTF-8)."""
     hashed = {
         key: value
-        for key, value in definition(rubric, judge, conversations=conversations).items()
+        for key, value in definition(rubric, judge, redaction, conversations=conversations).items()
         if key not in _SHOWN_ONLY
     }
     hashed["meaning"] = _without_order(hashed["meaning"])
@@ -111,3 +118,12 @@ def parameters_from(stored: Mapping[str, Any]) -> JudgeParameters | None:
         return None if judge is None else JudgeParameters(**judge)
     except TypeError as error:
         raise UnusableDefinition("the judge of the stored definition has parameters that are not known here") from error
+
+
+def redaction_from(stored: Mapping[str, Any]) -> Redaction:
+    """What a stored definition says is to be replaced before its judge. Raises UnusableDefinition."""
+    redact = stored.get("redact")
+    try:
+        return USUAL if redact is None else Redaction.from_json(redact)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise UnusableDefinition("the redaction of the stored definition is not known here") from error

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, field_validator, model_validator
 
+from monitor.settings.privacy import MonitorRedact, Privacy
 from monitor.settings.section import Section
 from monitor.settings.units import Duration, Size, parse_duration
 
@@ -53,31 +54,6 @@ class Storage(Section):
         if self.retention.verdicts <= self.journal.max_age:
             raise ValueError("retention.verdicts is longer than journal.max_age (1d by default)")
         return self
-
-
-class StoreContent(StrEnum):
-    """Which content is kept on disk: of invocations that a monitor drew, of all, or of none (judged from memory)."""
-
-    SELECTED = "selected"
-    ALL = "all"
-    NONE = "none"
-
-
-class Redact(Section):
-    """Where and what is replaced before content leaves or is stored."""
-
-    before: tuple[Literal["judge", "store"], ...] = ("judge",)
-    kinds: tuple[Literal["secret", "card", "iban", "email", "phone", "ip"], ...] = (
-        "secret", "card", "iban", "email", "phone", "ip",
-    )  # fmt: skip
-
-
-class Privacy(Section):
-    """What of people's content is kept and shown to judges."""
-
-    store_content: StoreContent = StoreContent.SELECTED
-    redact: Redact = Redact()
-    drop_attributes: tuple[str, ...] = ()
 
 
 class LateSpans(StrEnum):
@@ -289,6 +265,7 @@ class MonitorSettings(Section):
     trust: Trust = Trust()
     max_unscored: float = Field(0.2, ge=0, le=1)
     include_incomplete: bool = True
+    redact: MonitorRedact | None = None  # instead of privacy.redact, for this monitor's judges
     labels: dict[str, str] = Field(default_factory=dict)
     annotations: dict[str, str] = Field(default_factory=dict)
 

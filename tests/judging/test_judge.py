@@ -21,6 +21,7 @@ from monitor.judging.retry import with_retries
 from monitor.model.invocation import Capture
 from monitor.model.verdict import ErrorType, Judgement, Outcome
 from monitor.rubrics.version import JudgeParameters
+from monitor.settings.privacy import Redaction
 from monitor.settings.tree import JudgeSettings
 from monitor.telemetry import Telemetry
 from tests.support.judge_server import MARKER, JudgeServer
@@ -213,7 +214,7 @@ async def test_the_mark_is_new_for_every_call_and_not_in_the_content() -> None:
 async def test_redaction_before_the_judge() -> None:
     """What is to be redacted does not reach the model, and one value has one pseudonym everywhere."""
     made, client = judge(said("yes"))
-    made.redact_kinds = ("email", "card")
+    made.redaction = Redaction(("card", "email"))
     item = invocation(
         call("mail", {"to": "anna@example.org"}, "sent to anna@example.org"), user_input="Write to Anna@example.org, card 4111 1111 1111 1111."
     )  # fmt: skip
@@ -619,7 +620,7 @@ hide: [user_input, tool_results]
 context: {tenant: "Tenant: {{attributes['app.tenant']}}", day: "{{tool_calls[?name=='book'].arguments.day}}"}
 """)
     made, client = judge(said("yes"))
-    made.redact_kinds = ("email",)
+    made.redaction = Redaction(("email",))
     item = invocation(
         call("book", {"day": "Friday"}, "a result"),
         user_input="the question",

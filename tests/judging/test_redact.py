@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 from monitor.judging.recognisers import ORDER, RECOGNISERS, iban, luhn
 from monitor.judging.redact import Redactor, redacted
 from monitor.model.invocation import Message
-from monitor.settings.tree import Redact
+from monitor.settings.privacy import (
+    NOTHING,
+    USUAL,
+    MonitorRedact,
+    Presidio,
+    Redact,
+    Redaction,
+    before_judge,
+    before_store,
+)
 from tests.support.judging import call, invocation
 
 KEY = "sk-" + "proj" + "A1b2" * 8
@@ -106,7 +115,7 @@ def test_one_value_has_one_pseudonym_in_an_invocation() -> None:
         history=(Message("user", ({"type": "text", "content": "bo@example.org"},)),),
         attributes={"user.mail": "anna@example.org"},
     )  # fmt: skip
-    hidden = redacted(item, Redact().kinds)
+    hidden = redacted(item, USUAL)
     assert hidden.system_instructions == "Ask <EMAIL_1>."
     assert hidden.history[0].parts[0] == {"type": "text", "content": "<EMAIL_2>"}
     assert hidden.user_input == "I am <EMAIL_3>"
@@ -136,7 +145,7 @@ def test_secret_keys_of_objects() -> None:
 def test_nothing_to_redact_is_the_same_object() -> None:
     """Without kinds the invocation is passed on as it is."""
     item = invocation()
-    assert redacted(item, ()) is item
+    assert redacted(item, NOTHING) is item
 
 
 def test_every_kind_of_the_settings_has_a_recogniser() -> None:
@@ -163,3 +172,37 @@ def test_a_quick_look_misses_nothing(recogniser: Any, data: st.DataObject) -> No
     if recogniser.pattern.search(text):
         found = any(word in text.casefold() for word in recogniser.needs)
         assert found or (not recogniser.needs and recogniser.needs_digit and any(char.isdecimal() for char in text))
+
+
+EMAIL_ONLY = Redaction(("email",))
+
+
+@pytest.mark.parametrize(
+    ("everywhere", "own", "expected"),
+    [
+        ({}, None, USUAL),
+        ({"kinds": ["email"]}, None, EMAIL_ONLY),
+        ({"before": ["store"]}, None, NOTHING),
+        ({}, {"kinds": ["email"]}, EMAIL_ONLY),
+        ({}, {"before": []}, NOTHING),
+        ({"before": [], "kinds": ["email"]}, {"before": ["judge"]}, EMAIL_ONLY),
+        ({"kinds": ["email"], "presidio": {"entities": ["US_SSN"]}}, {}, Redaction(("email",), (Presidio(entities=("US_SSN",)),))),
+        ({"kinds": ["email"], "presidio": {"entities": ["US_SSN"]}}, {"presidio": None}, EMAIL_ONLY),
+        ({"kinds": []}, {"presidio": {"entities": ["UK_NINO"]}}, Redaction((), (Presidio(entities=("UK_NINO",)),))),
+    ],
+)  # fmt: skip
+def test_a_monitor_has_its_own_policy(everywhere: Any, own: Any, expected: Redaction) -> None:
+    """What a monitor's section leaves out is as `privacy.redact` says; what it gives, an empty list and a null too, is its own."""
+    monitor = None if own is None else MonitorRedact.model_validate(own)
+    assert before_judge(Redact.model_validate(everywhere), monitor) == expected
+
+
+def test_policies_join_and_are_kept() -> None:
+    """Joined policies replace what either does, in no order; a policy comes back from its stored form."""
+    presidio = Redaction.of(("ip",), Presidio(entities=("US_SSN", "UK_NINO"), score=0.6))
+    joined = EMAIL_ONLY.joined(presidio)
+    assert joined == Redaction(("email", "ip"), presidio.presidio)
+    assert joined.joined(EMAIL_ONLY) == joined
+    assert Redaction.from_json(joined.as_json()) == joined
+    assert before_store(Redact()) == NOTHING
+    assert before_store(Redact(before=("store",), kinds=("ip",))) == Redaction(("ip",))

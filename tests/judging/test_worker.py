@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from monitor.model.run import Query, RubricRef
 from monitor.model.verdict import Verdict
 from monitor.rubrics.rubric import Rubric
 from monitor.rubrics.version import definition, rubric_version
+from monitor.settings.privacy import Redaction
 from monitor.settings.tree import JudgeSettings
 from monitor.store.protocol import StoreUnwritable
 from monitor.store.sqlite import SqliteStore
@@ -109,6 +111,25 @@ async def test_deterministic_and_judged(store: SqliteStore, clock: ManualClock) 
     assert by_model[0]["rubric_version"] == ref(ONE).version
     assert by_model[0]["explanation"] == "Short enough."
     assert states(store) == {"pending": 0, "error": 0, "done": 6}
+
+
+async def test_what_is_redacted(store: SqliteStore, clock: ManualClock) -> None:
+    """A monitor's judge sees what the drawn version left, less what the policy in force takes out: a stricter one counts at once, a laxer one for
+    new draws only; each policy is a version of its own.
+    """
+    secret = replace(invocation("redacted"), user_input="anna@example.org calls +49 30 901820")
+    drawn = Redaction(("email",))
+    version = rubric_version(ONE, JUDGE, drawn)
+    assert version not in {ref(ONE).version, rubric_version(ONE, JUDGE, Redaction())}
+    store.remember_rubric(version, definition(ONE, JUDGE, drawn), T0)
+    store.save_traces([settlement(secret, monitors=("lax", "strict"))])
+    for monitor in ("lax", "strict"):
+        store.execute_run(request(monitor, rubrics=[RubricRef("short", version, "default")]), take_all)
+    judge, client = scripted(clock, said("yes"))
+    policy = {"lax": Redaction(), "strict": Redaction(("phone",))}
+    await work(workers(store, clock, judge, redaction=policy.__getitem__))
+    seen = {user for asked in client.requests for user in asked.messages[1].content.split("\n") if "calls" in user}
+    assert seen == {"<EMAIL_1> calls +49 30 901820", "<EMAIL_1> calls <PHONE_1>"}
 
 
 async def test_the_stored_version_is_judged_by(store: SqliteStore, clock: ManualClock) -> None:
