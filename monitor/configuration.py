@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from collectors.catalogue import ConfigFault, parse_config
+from monitor.consistency import inconsistencies
 from monitor.judging.checks import CheckPlan
 from monitor.judging.golden import GoldenCase, GoldenFault, read_golden
 from monitor.model.run import RubricRef
 from monitor.model.watched import RegressionRule, WatchedMonitor, WatchedRubric
+from monitor.prerequisites import missing
 from monitor.resources import config_folder
 from monitor.rubrics.library import RubricLibrary, UnknownRubric
 from monitor.rubrics.rubric import Rubric
@@ -43,7 +45,9 @@ class ResolvedRubric:
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What the daemon runs by. `collectors` maps names to parsed collector configurations; `file` is for messages."""
+    """What the daemon runs by. `collectors` maps names to parsed collector configurations; `file` is for messages; `missing` is what is not on this
+    machine, where that is no fault.
+    """
 
     settings: Settings
     library: RubricLibrary
@@ -51,6 +55,7 @@ class Configuration:
     resolved: Mapping[str, tuple[ResolvedRubric, ...]]
     file: str
     golden: Mapping[str, tuple[GoldenCase, ...]] = field(default_factory=dict)
+    missing: tuple[Fault, ...] = ()
 
     def refs(self, monitor: str) -> tuple[RubricRef, ...]:
         """The rubrics of a monitor that can be judged now."""
@@ -148,9 +153,11 @@ def _regression_rule(settings: Regression) -> RegressionRule:
     return replace(rule, every_seconds=parse_duration(often))
 
 
-def load_configuration(file: Path, environment: Mapping[str, str]) -> Configuration:
-    """Read a configuration with all it names. Raises ConfigurationError with every fault found."""
-    return configure(load_settings(file, environment))
+def load_configuration(file: Path, environment: Mapping[str, str], *, elsewhere: bool = False) -> Configuration:
+    """Read a configuration with all it names. Raises ConfigurationError with every fault found. With `elsewhere` the daemon is to run on another
+    machine: what is missing on this one is no fault, but in the configuration's `missing`.
+    """
+    return configure(load_settings(file, environment), elsewhere=elsewhere)
 
 
 def default_file() -> Path:
@@ -158,8 +165,8 @@ def default_file() -> Path:
     return config_folder() / "rubricd.yaml"
 
 
-def configure(loaded: LoadedSettings) -> Configuration:
-    """Join the tree with rubrics and collectors. Raises ConfigurationError with every fault found."""
+def configure(loaded: LoadedSettings, *, elsewhere: bool = False) -> Configuration:
+    """Join the tree with rubrics and collectors. Raises ConfigurationError with every fault found; see `load_configuration`."""
     faults: list[Fault] = [
         loaded.document.fault(("monitors", name), "a monitor's name has 1 to 64 printable characters")
         for name in loaded.settings.monitors
@@ -176,9 +183,13 @@ def configure(loaded: LoadedSettings) -> Configuration:
         for name, monitor in loaded.settings.monitors.items()
         if monitor.trust.golden is not None
     }
+    faults += inconsistencies(loaded, collectors)
+    absent = tuple(missing(loaded))
+    if not elsewhere:
+        faults += absent
     if faults:
         raise ConfigurationError(sorted(faults, key=lambda fault: (fault.file, fault.line, fault.key)))
-    return Configuration(loaded.settings, library, collectors, resolved, loaded.document.file, golden)
+    return Configuration(loaded.settings, library, collectors, resolved, loaded.document.file, golden, absent)
 
 
 def _golden(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from monitor.commands.client import Server
 from monitor.commands.exits import Exit, wrong_input
-from monitor.commands.printing import json_lines, say
+from monitor.commands.printing import json_lines, note, say
 
 if TYPE_CHECKING:
     from monitor.configuration import Configuration, ResolvedRubric
@@ -37,6 +37,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--against", metavar="URL", help="a running daemon: which rubric versions would a rollout start anew"
     )
     parser.add_argument("--token-file", metavar="FILE", type=Path, help="file with a bearer token for --against")
+    parser.add_argument(
+        "--elsewhere",
+        action="store_true",
+        help="the daemon will run on another machine: keys, certificates and extras that are missing here are warnings, not faults",
+    )
     parser.add_argument("--json", action="store_true", help="one monitor a line as JSON")
 
 
@@ -46,10 +51,12 @@ def command(arguments: argparse.Namespace) -> int:
     from monitor.settings.document import ConfigurationError
 
     try:
-        configuration = load_configuration(arguments.config, os.environ)
+        configuration = load_configuration(arguments.config, os.environ, elsewhere=arguments.elsewhere)
     except ConfigurationError as error:
         count = len(error.faults)
         raise wrong_input(f"{count} fault{'s' if count != 1 else ''}:\n{error}") from error
+    for fault in configuration.missing:
+        note(f"warning: {fault}")
     traffic = _traffic(Server(arguments.against, arguments.token_file)) if arguments.against else {}
     found = [_monitor(name, configuration, traffic.get(name)) for name in configuration.settings.monitors]
     if arguments.json:
@@ -97,12 +104,21 @@ def _monitor(name: str, configuration: Configuration, judged_per_hour: float | N
         "rubrics": [one.rubric.name for one in resolved if one.ref is not None],
         "waiting_for_judge": [one.rubric.name for one in resolved if one.ref is None],
         "judges": cost,
+        "redacted": list(_redacted(configuration, name)),
         "drops": drops,
         "samples_for_drop": samples,
         "judged_per_hour": per_hour,
         "judged_per_hour_from": "last week" if judged_per_hour is not None else "the cap" if per_hour else None,
         "hours_for_drop": round(samples / per_hour, 1) if per_hour else None,
     }
+
+
+def _redacted(configuration: Configuration, name: str) -> Iterator[str]:
+    """What is replaced before a judge sees it."""
+    redaction = configuration.redaction(name)
+    yield from redaction.kinds
+    for section in redaction.presidio:
+        yield from section.entities
 
 
 def _drops(name: str, configuration: Configuration, per_hour: float | None) -> list[dict[str, Any]]:
@@ -193,7 +209,9 @@ def _print(one: dict[str, Any]) -> None:
             tokens = f"at most {judge['tokens_per_day']:,} tokens"
         usd = "price unknown" if judge["usd_per_day"] is None else f"{judge['usd_per_day']:,.2f} USD"
         say(f"  a day, {judge['judge']} ({judge['model']}): {calls}, {tokens}, {usd}; content goes to {judge['host']}")
-    if not one["judges"]:
+    if one["judges"]:
+        say(f"  replaced before that: {', '.join(one['redacted']) or 'nothing'}")
+    else:
         say("  no judge is called: no cost, and no content leaves")
     for drop in one["drops"]:
         say(

@@ -97,7 +97,7 @@ def _configuration(folder: str, arguments: argparse.Namespace) -> Configuration:
     file = arguments.config or os.environ.get("RUBRICD_CONFIG")
     if not file:
         raise wrong_input("--judge: name a configuration with a `judges` section by -c FILE or RUBRICD_CONFIG")
-    judges = load_configuration(Path(file), os.environ).settings.judges
+    judges = load_configuration(Path(file), os.environ, elsewhere=True).settings.judges
     if "default" not in judges:
         raise wrong_input(f"--judge: {file} has no judge called `default`")
     from dataclasses import replace

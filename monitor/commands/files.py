@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from monitor.commands.exits import wrong_input
+from monitor.commands.printing import note
 
 if TYPE_CHECKING:
-    from collectors.sink import Signal
+    from collectors.sink import RejectReason, Signal
     from monitor.model.invocation import Assembled, Invocation
 
 
@@ -28,15 +30,21 @@ def read_requests(files: Sequence[Path]) -> Iterator[tuple[bytes, Signal]]:
 
 
 def assembled_invocations(files: Sequence[Path], keep_attributes: Sequence[str] = ()) -> list[Assembled]:
-    """All invocations of recorded files, settled as `idle` at the end of input; by started_at, then id."""
+    """All invocations of recorded files, settled as `idle` at the end of input; by started_at, then id. Says on standard error how many spans and
+    log records were rejected.
+    """
     from monitor.assembly import AssemblyContext, assemble
     from monitor.intake.recorded import recorded_traces
     from monitor.model.invocation import SettledBy
 
     context = AssemblyContext(SettledBy.IDLE, collector="file", keep_attributes=tuple(keep_attributes))
     found: list[Assembled] = []
-    for one in recorded_traces(read_requests(files)):
+    rejected: list[RejectReason] = []
+    for one in recorded_traces(read_requests(files), rejected.append):
         found.extend(assemble(one.spans, one.logs, context, one.beside))
+    if rejected:
+        reasons = ", ".join(f"{reason.value}: {count}" for reason, count in Counter(rejected).most_common())
+        note(f"rubricd: {len(rejected)} spans or log records were rejected ({reasons})")
     return sorted(found, key=lambda item: (item.invocation.started_at, item.invocation.id))
 
 

@@ -36,7 +36,7 @@ def command(arguments: argparse.Namespace) -> int:
             for item in found
         )
     elif not found:
-        say("no invocation: the files hold no agent or model spans")
+        say("no invocation: the files hold no agent or model spans that can be used")
     else:
         for item in found:
             _print(item, arguments.explain)

@@ -42,8 +42,8 @@ def command(arguments: argparse.Namespace) -> int:
     from monitor.clock import SystemClock
     from monitor.commands.files import read_requests
 
-    if arguments.rate is not None and arguments.rate <= 0:
-        raise wrong_input(f"--rate {arguments.rate}: spans per second are more than 0")
+    if arguments.rate is not None and not 0 < arguments.rate < float("inf"):
+        raise wrong_input(f"--rate {arguments.rate}: spans per second are a number above 0")
     try:
         sending = sender(arguments.endpoint)
     except ValueError as error:

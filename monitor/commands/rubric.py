@@ -59,7 +59,7 @@ def library_of(file: Path | None) -> RubricLibrary:
     try:
         if file is None:
             return RubricLibrary.shipped(config_folder() / "rubrics")
-        return load_configuration(file, os.environ).library
+        return load_configuration(file, os.environ, elsewhere=True).library
     except ConfigurationError as error:
         raise wrong_input(str(error)) from error
 

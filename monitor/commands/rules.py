@@ -48,7 +48,7 @@ def command(arguments: argparse.Namespace) -> int:
 
     match = _match(arguments.match)
     try:
-        configuration = load_configuration(arguments.config, os.environ)
+        configuration = load_configuration(arguments.config, os.environ, elsewhere=True)
     except ConfigurationError as error:
         raise wrong_input(str(error)) from error
     source = source_of(configuration, match, any_monitor=arguments.any_monitor)

@@ -92,7 +92,7 @@ def configuration_of(file: Path | None) -> Configuration | None:
     from monitor.settings.document import ConfigurationError
 
     try:
-        return load_configuration(file, os.environ) if file else None
+        return load_configuration(file, os.environ, elsewhere=True) if file else None
     except ConfigurationError as error:
         raise wrong_input(str(error)) from error
 
@@ -134,6 +134,9 @@ def judge_of(name: str | None, configuration: Configuration | None, judged: Sequ
     from monitor.settings.privacy import before_judge
 
     assert configuration is not None
+    needed = [fault for fault in configuration.missing if fault.key.startswith((f"judges.{chosen}.", "privacy."))]
+    if needed:
+        raise wrong_input("\n".join(map(str, needed)))
     redaction = before_judge(configuration.settings.privacy.redact)
     clock = SystemClock()
     return Judge(chosen, judges[chosen], OpenAIClient(judges[chosen], clock), clock, redaction=redaction)

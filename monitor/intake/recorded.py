@@ -5,11 +5,11 @@ Traces that make one turn go together, by the same rules as in the daemon, which
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from collectors.otlp.request import decode, split
-from collectors.sink import Signal
+from collectors.sink import RejectReason, Signal
 from collectors.span import LogRecord, Span
 from monitor.assembly import SetUp, Ties, ties
 from monitor.assembly.deduplicate import unique_spans
@@ -26,15 +26,19 @@ class Recorded:
     beside: list[Span] = field(default_factory=list)
 
 
-def recorded_traces(requests: Iterable[tuple[bytes, Signal]]) -> Iterator[Recorded]:
-    """What each trace, or all traces of one turn, hold, in order of first appearance."""
+def recorded_traces(
+    requests: Iterable[tuple[bytes, Signal]], rejected: Callable[[RejectReason], None] = lambda reason: None
+) -> Iterator[Recorded]:
+    """What each trace, or all traces of one turn, hold, in order of first appearance. `rejected` hears of every span and log record that the daemon
+    would reject.
+    """
     traces: dict[str, Recorded] = {}
     for body, signal in requests:
-        kept = [
-            ordinal
-            for ordinal, item in enumerate(split(body, signal).items)
-            if item.valid and item.genai and not item.own_telemetry
-        ]
+        items = split(body, signal).items
+        kept = [ordinal for ordinal, item in enumerate(items) if item.valid and item.genai and not item.own_telemetry]
+        for item in items:
+            if item.fault is not None:
+                rejected(item.fault)
         decoded = decode(body, signal, kept)
         for span in decoded.spans:
             traces.setdefault(span.trace_id, Recorded()).spans.append(span)

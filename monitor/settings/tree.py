@@ -6,14 +6,14 @@ Durations are seconds and sizes are bytes once parsed.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 from urllib.parse import urlsplit
 
-from pydantic import Field, SecretStr, field_validator, model_validator
+from pydantic import AfterValidator, Field, SecretStr, field_validator, model_validator
 
 from monitor.settings.privacy import MonitorRedact, Privacy
 from monitor.settings.section import Section
-from monitor.settings.units import Duration, Size, parse_duration
+from monitor.settings.units import Duration, Period, Size, parse_duration
 
 DAY = 86400.0
 
@@ -108,7 +108,7 @@ class JudgeSettings(Section):
     azure: Azure | None = None
     api_key: SecretStr | None = None
     api_key_file: str | None = None
-    timeout: Duration = 60.0
+    timeout: Period = 60.0
     max_concurrency: int = Field(16, ge=1, le=4096)
     max_attempts: int = Field(5, ge=1, le=20)
     temperature: float | None = None
@@ -139,7 +139,14 @@ class JudgeSettings(Section):
         return self
 
 
-Globs = str | list[str]
+def _some(globs: str | list[str]) -> str | list[str]:
+    """A list without a glob would select nothing, and silently."""
+    if not globs or not {"", "!"}.isdisjoint([globs] if isinstance(globs, str) else globs):
+        raise ValueError("is empty: give a glob or a list of globs, `!` excludes; leave the key out to take all")
+    return globs
+
+
+Globs = Annotated[str | list[str], AfterValidator(_some)]
 
 
 class Select(Section):
@@ -223,7 +230,7 @@ class Golden(Section):
     """Invocations with known answers that a monitor's judges are asked about again and again. Never changed: a drop means that the judge moved."""
 
     file: str  # JSON Lines of {"rubric": …, "label": pass or fail, "invocation": {…}}
-    every: Duration = DAY
+    every: Period = DAY
 
 
 class Trust(Section):
@@ -255,7 +262,7 @@ class MonitorSettings(Section):
     rubrics: dict[str, MonitorRubric] = Field(min_length=1, json_schema_extra=_or_names)
     sample: Sample = Sample()
     schedule: Schedule = Schedule(every="1m")
-    windows: tuple[Duration, ...] = (3600.0, DAY, 7 * DAY)
+    windows: tuple[Period, ...] = Field((3600.0, DAY, 7 * DAY), min_length=1)
     interval: Literal["auto", "exact"] = "auto"  # exact: bounds that are never below 95 %, and wider
     bounds: Literal["agent", "window"] = (
         "agent"  # of what: what the agent does, or what the window's own invocations did
@@ -329,11 +336,23 @@ class ServerAuth(Section):
     bearer_token_file: str
 
 
+def _address(text: str) -> str:
+    """An address that people and their browsers use for the server."""
+    try:
+        parts = urlsplit(text)
+        right = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        right = False
+    if not right or parts.query or parts.fragment or "@" in parts.netloc or any(char.isspace() for char in text):
+        raise ValueError("is no address of a server: write one such as https://rubricd.example.org, without a query")
+    return text
+
+
 class Server(Section):
     """The HTTP port of metrics, health and API."""
 
     endpoint: str = "localhost:8464"
-    external_url: str | None = None
+    external_url: Annotated[str, AfterValidator(_address)] | None = None
     final_scrape: Duration = (
         30.0  # how long a drain waits at most for a scraper that comes regularly to read the last figures
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated
 
-from pydantic import BeforeValidator, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, WithJsonSchema
 
 _DURATION_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 MOST_SECONDS = 36500 * 86400.0
@@ -77,3 +77,13 @@ Size = Annotated[
     WithJsonSchema({"type": "string", "pattern": f"^{_SIZE.pattern}$", "examples": ["64MiB", "8GiB"]}),
 ]
 """Bytes, written as a size."""
+
+
+def _not_nothing(seconds: float) -> float:
+    if seconds <= 0:
+        raise ValueError("is no length of time: give more than 0s")
+    return seconds
+
+
+Period = Annotated[Duration, AfterValidator(_not_nothing)]
+"""Seconds above 0, written as a duration."""

@@ -116,6 +116,17 @@ def test_reconstruct_explains_where_fields_come_from(capsys: pytest.CaptureFixtu
     assert all(len(item["span_id"]) == 16 and item["source"] for item in origins.values())
 
 
+def test_reconstruct_tells_what_was_rejected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Spans whose ids are none make no invocation, and are counted by reason on standard error."""
+    spans = [{"traceId": trace, "spanId": span, "name": "invoke_agent a"} for trace, span in (("0" * 32, "1" * 16), ("1" * 32, "0" * 16), ("xy", "1" * 16))]  # fmt: skip
+    file = tmp_path / "invalid.json"
+    file.write_text(json.dumps({"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}))
+    assert main(["reconstruct", "--json", str(file)]) == 0
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "3 spans or log records were rejected (invalid_id: 3)" in shown.err
+
+
 def test_score_takes_recordings_and_invocations_alike(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The verdicts on recorded OTLP and on the invocations made of it are the same; each has the fields of the contract."""
     main(["reconstruct", "--json", WORSE])

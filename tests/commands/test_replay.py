@@ -115,3 +115,10 @@ def test_replay_sends_every_request_in_order(endpoints: list[Endpoint], capsys: 
     assert all(new.isdisjoint(old) for new, old in zip(ids, recorded, strict=True))
     assert main(["replay", str(FILE), "--endpoint", "ftp://x"]) == 2
     assert "is no OTLP endpoint" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("rate", ["0", "-1", "nan", "inf"])
+def test_a_rate_is_a_number_above_nothing(rate: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """What is no rate ends with 2 before anything is sent."""
+    assert main(["replay", str(FILE), "--endpoint", "http://localhost:1", f"--rate={rate}"]) == 2
+    assert "spans per second are a number above 0" in capsys.readouterr().err

@@ -121,7 +121,7 @@ def test_the_daemon_understands_its_configuration(
     )["data"]
     for name, text in data.items():
         (tmp_path / name).write_text(text)
-    configuration = load_configuration(tmp_path / "rubricd.yaml", {"JUDGE_CONCURRENCY": "8"})
+    configuration = load_configuration(tmp_path / "rubricd.yaml", {"JUDGE_CONCURRENCY": "8"}, elsewhere=True)
     assert configuration.settings.server.endpoint == "0.0.0.0:8464"
     assert configuration.settings.storage.path == "/var/lib/rubricd"
 
@@ -133,7 +133,7 @@ def test_judge_values_arrive(rendered: dict[str, list[Thing]], tmp_path: Path) -
     assert "{{ this is text, not a template }}" in data["rubrics.courtesy.yaml"]
     for name, text in data.items():
         (tmp_path / name).write_text(text)
-    configuration = load_configuration(tmp_path / "rubricd.yaml", {"JUDGE_CONCURRENCY": "8"})
+    configuration = load_configuration(tmp_path / "rubricd.yaml", {"JUDGE_CONCURRENCY": "8"}, elsewhere=True)
     judge = configuration.settings.judges["default"]
     assert (judge.limits.tokens_per_day, judge.max_concurrency) == (5_000_000, 8)
     assert set(configuration.settings.monitors) == {"support", "checks"}

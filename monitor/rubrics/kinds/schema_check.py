@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from monitor.rubrics.kinds.regex_search import PatternError, compiled
+from monitor.rubrics.kinds.schema_references import check_references
 
 _MAX_MISTAKES = 3
 
@@ -25,6 +26,7 @@ def check_schema(schema: Mapping[str, Any]) -> None:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         raise ValueError(f"no JSON Schema at {error.json_path}: {error.message}") from error
+    check_references(schema)
 
 
 def _check_pattern(pattern: str) -> None:
@@ -51,7 +53,10 @@ def mistakes(schema: Mapping[str, Any], value: Any) -> list[str]:
 
     extend: Any = validators.extend
     validator = extend(Draft202012Validator, {"pattern": _pattern})(schema, registry=Registry())
-    found = sorted(validator.iter_errors(value), key=lambda error: list(map(str, error.absolute_path)))
+    try:
+        found = sorted(validator.iter_errors(value), key=lambda error: list(map(str, error.absolute_path)))
+    except RecursionError:
+        return ["$: nested too deeply to be checked"]
     return [f"{error.json_path}: {error.message}"[:300] for error in found[:_MAX_MISTAKES]]
 
 
