@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
+
+from monitor.model.invocation import Invocation
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +73,11 @@ class DialectCount:
     missing: Mapping[str, int]
     capture: Mapping[str, int]
     read: int
+
+
+@dataclass(frozen=True, slots=True)
+class EarlierRevision:
+    """An invocation as it was before late data made another revision of it, with the verdicts of that time as JSON (contract section 4)."""
+
+    invocation: Invocation
+    verdicts: Sequence[Mapping[str, Any]] = ()

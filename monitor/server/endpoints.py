@@ -59,6 +59,10 @@ ENDPOINTS = (
     ),
     Endpoint("GET", f"{API}/invocations/{{id}}", "invocation", "One invocation.", Access.CONTENT),
     Endpoint(
+        "GET", f"{API}/invocations/{{id}}/revisions", "revisions",
+        "What is kept of an invocation before late data revised it, newest first.", Access.CONTENT, listing=True,
+    ),
+    Endpoint(
         "DELETE", f"{API}/invocations", "forget", "Erase the content of a trace or a conversation; numbers stay.",
         Access.CHANGE, (trace_id(), _CONVERSATION),
     ),

@@ -82,6 +82,7 @@ class Handlers:
             "monitors": self._monitors,
             "invocations": self._reading(lambda asked: self._listed(asked, self._store.list_invocations)),
             "invocation": self._reading(self._invocation),
+            "revisions": self._reading(self._revisions),
             "forget": self._reading(self._forget),
             "verdicts": self._reading(self._verdicts),
             "trace": self._reading(self._trace),
@@ -175,6 +176,11 @@ class Handlers:
         if found is None:
             raise Refused(HTTPStatus.NOT_FOUND, "no invocation of that id is stored")
         return json_answer(invocation_json(found))
+
+    def _revisions(self, asked: Asked) -> Answer:
+        kept = self._store.earlier_revisions(asked.path["id"])
+        items = [{"invocation": invocation_json(one.invocation), "verdicts": list(one.verdicts)} for one in kept]
+        return json_answer(answers.whole(items))
 
     def _trace(self, asked: Asked) -> Answer:
         try:

@@ -3,6 +3,8 @@
 All methods block and may be called from any thread; each is one transaction: it happened wholly or not at all, also
 when the process dies in the middle (`expire` and `forget` are several, each complete in itself, and go on where they were when called
 again). Times are seconds since 1970-01-01Z and always arguments.
+
+Longer than 400 lines on purpose: one contract, read from one place.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 from monitor.model.backfill import BackfillPage, BackfillUse, Position
-from monitor.model.browsing import AnswerQuery, CriteriaCount, DialectCount
+from monitor.model.browsing import AnswerQuery, CriteriaCount, DialectCount, EarlierRevision
 from monitor.model.evidence import CriterionScores, LoggedVerdict, RegressionState, SeriesKey
 from monitor.model.invocation import Invocation
 from monitor.model.labels import HumanLabel, JudgeCheck, LabelDraw, Labelled
@@ -92,6 +94,10 @@ class Store(Protocol):
         its decisions and is judged again where it has been judged. The content of its turns is kept until every monitor has considered it, and as long
         as one has drawn it. Without monitors nothing becomes complete any more, and what was kept for it is let go. Returns how many were looked at.
         """
+        ...
+
+    def earlier_revisions(self, invocation_id: str) -> Sequence[EarlierRevision]:
+        """Revisions of an invocation before its newest that are still kept, with the verdicts that they had, newest first. They are content."""
         ...
 
     # -- runs --------------------------------------------------------------------------------------------------------

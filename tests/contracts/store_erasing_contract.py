@@ -71,6 +71,20 @@ class ErasingContract:
         assert said(store, "b") == SECRET
         assert store.tallies() == before
 
+    def test_earlier_revisions_are_forgotten_too(self, store: Store) -> None:
+        """What late data replaced goes with the invocation's content, also when it was replaced after its erasing."""
+        (first,) = draw_and_claim(store, invocation("a"))
+        store.finish_evaluations([(first, verdict_of(first))])
+        for n in (2, 3):
+            revised = settlement(invocation("a", revision=n), consumed=JournalPosition(1, n * 100), rejudge=True)
+            store.save_traces([revised])
+            (again,) = store.claim_evaluations(10, T0 + 100 * n, 60)
+            store.finish_evaluations([(again, verdict_of(again))])
+            if n == 2:
+                assert len(store.earlier_revisions(first.invocation.id)) == 1
+                store.forget(trace_id=first.invocation.trace_id)
+            assert store.earlier_revisions(first.invocation.id) == ()
+
     def test_forgetting_a_conversation_goes_over_its_traces(self, store: Store) -> None:
         """All invocations of the conversation are erased, those of others are not."""
         store.save_traces(

@@ -180,6 +180,27 @@ class TracesContract:
         assert found is not None
         assert found.invocations[0].judged
 
+    def test_earlier_revisions_are_kept_with_what_was_said_of_them(self, store: Store) -> None:
+        """A revision and a new verdict leave the old ones to be read, newest first, five at most; the newest is not among them."""
+        (first,) = draw_and_claim(store, invocation())
+        store.finish_evaluations([(first, verdict_of(first, Outcome.FAIL))])
+        assert store.earlier_revisions(first.invocation.id) == ()
+        for n in range(2, 9):
+            revised = invocation(revision=n, user_input=f"text {n}")
+            store.save_traces([settlement(revised, consumed=JournalPosition(1, n * 100), rejudge=True)])
+            (again,) = store.claim_evaluations(10, T0 + 61 + n, 60)
+            store.finish_evaluations([(again, verdict_of(again))])
+            if n == 2:
+                (kept,) = store.earlier_revisions(first.invocation.id)
+                assert kept.invocation == invocation()
+                assert [(v["verdict"], v["revision"]) for v in kept.verdicts] == [("fail", 1)]
+                assert kept.verdicts[0]["explanation"] == verdict_of(first).judgement.explanation
+        kept_all = store.earlier_revisions(first.invocation.id)
+        assert [one.invocation.revision for one in kept_all] == [7, 6, 5, 4, 3]
+        assert [one.invocation.user_input for one in kept_all][:2] == ["text 7", "text 6"]
+        assert all([v["verdict"] for v in one.verdicts] == ["pass"] for one in kept_all)
+        assert store.earlier_revisions("other") == ()
+
     def test_a_claim_of_an_older_revision_is_void(self, store: Store) -> None:
         """When data comes while an evaluation is under way, the old result is ignored and the new revision is judged."""
         (old,) = draw_and_claim(store, invocation())

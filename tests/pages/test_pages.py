@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from monitor.model.invocation import Capture, Completeness, Invocation, SettledBy, ToolCall, ToolStatus
-from monitor.model.run import Evaluation
+from monitor.model.run import Evaluation, JournalPosition
 from monitor.model.verdict import Criterion, NotSelected, Outcome
 from monitor.server.pages.invocations import PAGE_SIZE
 from monitor.server.pages.site import PAGES
@@ -437,3 +437,32 @@ async def test_head_requests(served: Pages) -> None:
             answer = await served.answer("HEAD", path)
             assert (await served.answer("GET", path)).status == answer.status
             assert await answer.read() == b""
+
+
+async def test_earlier_revisions_are_linked_and_shown(served: Pages) -> None:
+    """The page of a revised invocation links what was there before; that shows the old conversation and verdict, and leads back."""
+    (first,) = judged(served, "a", user_input="the old question")
+    finish(served, [first], Outcome.FAIL, explanation="the old reason")
+    changes = {"conversation_id": None, "ended_at": first.invocation.ended_at, "revision": 2}
+    revised = settlement(
+        invocation("a", user_input="the new question" + "x" * 30_000, **changes),
+        consumed=JournalPosition(9, 1), rejudge=True, settled_at=served.clock.now(),
+    )  # fmt: skip
+    served.store.save_traces([revised])
+    again = list(served.store.claim_evaluations(10, served.clock.now() + 1, 60))
+    finish(served, again, Outcome.PASS, explanation="the new reason")
+    path = f"/invocations/{first.invocation.id}"
+    _, newest = await served.get(path)
+    assert "the new reason" in newest.text and "the old reason" not in newest.text
+    assert newest.all("a", href=f"{path}?revision=1")
+    assert newest.all("a", href=f"{path}/text?part=user_input")
+    _, old = await served.get(f"{path}?revision=1")
+    assert "the old question" in old.text and "the old reason" in old.text and "the new question" not in old.text
+    assert old.all("a", href=path)
+    inert(old)
+    text = await served.answer("GET", f"{path}/text?part=user_input&revision=1")
+    assert await text.text() == "the old question"
+    assert (await served.get(f"{path}?revision=7"))[0] == 404
+    api = await served.answer("GET", f"/api/v1{path}/revisions")
+    (item,) = (await api.json())["items"]
+    assert (item["invocation"]["revision"], item["verdicts"][0]["verdict"]) == (1, "fail")

@@ -8,7 +8,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
-from monitor.model.browsing import AnswerQuery
+from monitor.model.browsing import AnswerQuery, EarlierRevision
 from monitor.model.invocation import Invocation
 from monitor.model.run import Query
 from monitor.server.pages.asked import Asked, Desk, PlainText, Rendered
@@ -51,9 +51,10 @@ class VerdictView:
 
 def invocation_page(desk: Desk, asked: Asked) -> Rendered:
     """The page of the invocation named in the path. Raises Refused with 404."""
-    found = _found(desk, asked)
+    newest = _found(desk, asked)
+    earlier = desk.context.store.earlier_revisions(newest.id) if newest.revision > 1 else ()
+    found, verdicts = _asked_for(desk, asked, newest, earlier)
     conversation = turns(found)
-    verdicts = _verdicts(desk, found)
     quotations = [quotation for _, quotation in _quotations(verdicts)]
     marks = find_quotations(texts(conversation), quotations)
     anchors = {mark.anchor for one in marks.values() for mark in one}
@@ -67,6 +68,8 @@ def invocation_page(desk: Desk, asked: Asked) -> Rendered:
         "trace_url": _trace_url(desk.context.trace_link(), found.trace_id),
         "siblings": _siblings(desk, found),
         "seconds": (found.ended_at - found.started_at) / 1e9,
+        "revisions": [newest.revision, *(one.invocation.revision for one in earlier)] if earlier else [],
+        "newest": newest.revision,
         "merged": asked.path["id"] != found.id,
     }
     return Rendered("invocation.html", values)
@@ -74,7 +77,9 @@ def invocation_page(desk: Desk, asked: Asked) -> Rendered:
 
 def whole_text(desk: Desk, asked: Asked) -> PlainText:
     """All of one text of an invocation (`?part=tool_calls[0].result`). Raises Refused with 404."""
-    text = texts(turns(_found(desk, asked))).get(asked.query.get("part", ""))
+    newest = _found(desk, asked)
+    earlier = desk.context.store.earlier_revisions(newest.id) if "revision" in asked.query else ()
+    text = texts(turns(_revision(asked, newest, earlier) or newest)).get(asked.query.get("part", ""))
     if text is None:
         raise Refused(HTTPStatus.NOT_FOUND, "the invocation has no such text")
     return PlainText(text)
@@ -89,10 +94,36 @@ def _found(desk: Desk, asked: Asked) -> Invocation:
     return found
 
 
+def _revision(asked: Asked, newest: Invocation, earlier: Sequence[EarlierRevision]) -> Invocation | None:
+    """The earlier revision that is asked for, None for the newest. Raises Refused with 404 for one that is not kept."""
+    wanted = asked.query.get("revision")
+    if wanted is None or wanted == str(newest.revision):
+        return None
+    for one in earlier:
+        if wanted == str(one.invocation.revision):
+            return one.invocation
+    raise Refused(HTTPStatus.NOT_FOUND, "that revision of the invocation is not kept any more, or never was")
+
+
+def _asked_for(
+    desk: Desk, asked: Asked, newest: Invocation, earlier: Sequence[EarlierRevision]
+) -> tuple[Invocation, list[Mapping[str, Any]]]:
+    """The revision that is asked for, with its verdicts: those that were replaced, and those that no later data has changed."""
+    found = _revision(asked, newest, earlier)
+    if found is None:
+        return newest, _in_order(_verdicts(desk, newest))
+    replaced = [verdict for one in earlier if one.invocation is found for verdict in one.verdicts]
+    standing = [one for one in _verdicts(desk, newest) if one["revision"] == found.revision]
+    return found, _in_order([*replaced, *standing])
+
+
+def _in_order(verdicts: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return sorted(verdicts, key=lambda one: (_ORDER.index(one["verdict"]), one["monitor"], one["rubric"]))
+
+
 def _verdicts(desk: Desk, invocation: Invocation) -> list[Mapping[str, Any]]:
     page = desk.context.store.list_verdicts(Query(trace_id=invocation.trace_id, limit=1000))
-    own = (one for one in page.items if one["invocation_id"] == invocation.id)
-    return sorted(own, key=lambda one: (_ORDER.index(one["verdict"]), one["monitor"], one["rubric"]))
+    return [one for one in page.items if one["invocation_id"] == invocation.id]
 
 
 def _quotations(verdicts: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, Quotation]]:

@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import Iterable, Sequence
 
 from monitor.model.conversation import is_conversation
+from monitor.store.sqlite import earlier
 from monitor.store.sqlite.ties import OF_TURN, drop_ties, with_turns
 from monitor.store.sqlite.turns import conversations_of, drop_empty
 from monitor.store.sqlite.waiting import withdraw
@@ -19,6 +20,7 @@ def erase_content(connection: sqlite3.Connection, invocations: Sequence[int]) ->
         "DELETE FROM verdict_content WHERE evaluation IN (SELECT n FROM evaluations WHERE invocation = ?)", rows
     )
     connection.executemany("DELETE FROM label_comments WHERE invocation = ?", rows)
+    earlier.erase(connection, rows)
     connection.executemany("UPDATE invocations SET has_content = 0 WHERE n = ?", rows)
 
 

@@ -194,6 +194,17 @@ MIGRATIONS = (
         key INTEGER NOT NULL, at INTEGER NOT NULL, trace INTEGER NOT NULL, PRIMARY KEY (key, at, trace)
     ) STRICT, WITHOUT ROWID;
     """,
+    """
+    -- Content: invocations and verdicts as they were before late data made another revision.
+    CREATE TABLE earlier_invocations (
+        invocation INTEGER NOT NULL, revision INTEGER NOT NULL, body BLOB NOT NULL,
+        PRIMARY KEY (invocation, revision)
+    ) STRICT;
+    CREATE TABLE earlier_verdicts (
+        invocation INTEGER NOT NULL, revision INTEGER NOT NULL, evaluation INTEGER NOT NULL, body BLOB NOT NULL,
+        PRIMARY KEY (invocation, revision, evaluation)
+    ) STRICT;
+    """,
 )
 
 

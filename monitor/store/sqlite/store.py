@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from monitor.model.backfill import BackfillPage, BackfillUse, Position
-from monitor.model.browsing import AnswerQuery, CriteriaCount, DialectCount
+from monitor.model.browsing import AnswerQuery, CriteriaCount, DialectCount, EarlierRevision
 from monitor.model.evidence import CriterionScores, LoggedVerdict, RegressionState, SeriesKey
 from monitor.model.invocation import Invocation
 from monitor.model.labels import HumanLabel, JudgeCheck, LabelDraw, Labelled
@@ -42,6 +42,7 @@ from monitor.store.sqlite import (
     browsing,
     budget_cut,
     conversations,
+    earlier,
     erasure,
     evaluations,
     explanations,
@@ -124,6 +125,11 @@ class SqliteStore:
             if not conversations.any_due(connection, silent_since):
                 return 0
         return self._writer.call(lambda c: conversations.complete(c, silent_since, monitors, now, limit))
+
+    def earlier_revisions(self, invocation_id: str) -> Sequence[EarlierRevision]:
+        """What is kept of an invocation's earlier revisions."""
+        with self._reads.snapshot() as connection:
+            return earlier.earlier_revisions(connection, invocation_id)
 
     # -- runs
     def last_run(self, monitor: str, *, completed: bool = False) -> Run | None:

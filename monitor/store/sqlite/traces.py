@@ -16,6 +16,7 @@ from monitor.model.run import (
     StoredTrace,
     TraceSettlement,
 )
+from monitor.store.sqlite import earlier
 from monitor.store.sqlite.blobs import as_it_is, packed_ids, unpacked, unpacked_ids
 from monitor.store.sqlite.content import content_blob
 from monitor.store.sqlite.conversations import read_whole
@@ -161,6 +162,8 @@ def _save_invocation(
         count(saving.counting, [(settlement, invocation)])
     else:
         row = found[0]
+        if keep:
+            earlier.keep_invocation(connection, row)
         revise(connection, row, values | {"trace": trace}, settlement.settled_at, rejudge=prepared.change.rejudge)
         if not keep:
             erase_content(connection, [row])

@@ -13,6 +13,7 @@ from monitor.model.tallies import DIMENSION_BOUNDS, SCORE_BOUNDS, TallyName, buc
 from monitor.model.verdict import Criterion, ErrorType, Judgement, Outcome, Usage, Verdict
 from monitor.model.wire import verdict_json
 from monitor.store.sqlite.blobs import packed_json, unpacked_json
+from monitor.store.sqlite.earlier import keep_verdict
 from monitor.store.sqlite.tallies import Counting
 from monitor.store.sqlite.values import compact, integer, text
 from monitor.store.sqlite.verdict_log import log_first
@@ -101,9 +102,12 @@ def _finish_judged(
         log_first(connection, evaluation.id, outcome.value)
         _count_first(counting, evaluation, verdict, outcome)
     elif standing.verdict_revision < evaluation.revision:
-        first = connection.execute(
-            "SELECT first_verdict FROM verdicts WHERE evaluation = ?", (evaluation.id,)
-        ).fetchone()[0]
+        *earlier, first = connection.execute(
+            f"SELECT {VERDICT}, v.first_verdict {FROM_VERDICT} WHERE v.evaluation = ?",
+            (evaluation.id,),
+        ).fetchone()
+        if standing.has_content:
+            keep_verdict(connection, standing.invocation, evaluation.id, read_verdict(earlier))
         _insert_verdict(connection, evaluation, verdict, standing, first=first)
         labels = {"monitor": evaluation.monitor, "rubric": evaluation.rubric.rubric}
         revised = {**labels, "from": str(standing.verdict), "to": outcome.value}
