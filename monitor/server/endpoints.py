@@ -57,11 +57,11 @@ ENDPOINTS = (
         "GET", f"{API}/invocations", "invocations", "Invocations, newest first.", Access.CONTENT,
         (trace_id(), _AGENT, *PAGE), listing=True,
     ),
-    Endpoint("GET", f"{API}/invocations/{{id}}", "invocation", "One invocation.", Access.CONTENT),
     Endpoint(
         "GET", f"{API}/invocations/{{id}}/revisions", "revisions",
         "What is kept of an invocation before late data revised it, newest first.", Access.CONTENT, listing=True,
     ),
+    Endpoint("GET", f"{API}/invocations/{{id}}", "invocation", "One invocation.", Access.CONTENT),
     Endpoint(
         "DELETE", f"{API}/invocations", "forget", "Erase the content of a trace or a conversation; numbers stay.",
         Access.CHANGE, (trace_id(), _CONVERSATION),

@@ -47,7 +47,7 @@ async def _status(served: Served, endpoint: Endpoint, **headers: str) -> int:
 def test_every_path_that_shows_content_is_marked() -> None:
     """Content and changes are exactly these paths; a new one has to be thought about here."""
     assert {endpoint.name for endpoint in CONTENT} == {
-        "reload", "invocations", "invocation", "forget", "verdicts", "trace", "decisions", "evaluations",
+        "reload", "invocations", "invocation", "revisions", "forget", "verdicts", "trace", "decisions", "evaluations",
         "acknowledge", "labels", "label_draws", "label_report", "backfills",
     }  # fmt: skip
 
