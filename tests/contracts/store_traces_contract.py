@@ -10,6 +10,7 @@ from monitor.model.invocation import Completeness, SettledBy
 from monitor.model.run import JournalPosition, Query
 from monitor.model.tallies import TallyName
 from monitor.model.verdict import Outcome
+from monitor.model.wire import invocation_json
 from monitor.store.protocol import Store
 from tests.contracts.store_material import (
     BOOKING,
@@ -192,7 +193,7 @@ class TracesContract:
             store.finish_evaluations([(again, verdict_of(again))])
             if n == 2:
                 (kept,) = store.earlier_revisions(first.invocation.id)
-                assert kept.invocation == invocation()
+                assert invocation_json(kept.invocation) == invocation_json(invocation())
                 assert [(v["verdict"], v["revision"]) for v in kept.verdicts] == [("fail", 1)]
                 assert kept.verdicts[0]["explanation"] == verdict_of(first).judgement.explanation
         kept_all = store.earlier_revisions(first.invocation.id)

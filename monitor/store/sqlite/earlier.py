@@ -5,34 +5,35 @@ All of it is content: it goes when the invocation's content goes.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterable, Sequence
 
 from monitor.model.browsing import EarlierRevision
 from monitor.model.verdict import Verdict
-from monitor.model.wire import verdict_json
+from monitor.model.wire import invocation_from_json, invocation_json, verdict_json
 from monitor.store.sqlite.blobs import packed_json, unpacked_json
-from monitor.store.sqlite.heads import FROM_HEAD, HEAD, read_invocation
-from monitor.store.sqlite.values import compact, text
+from monitor.store.sqlite.heads import FROM_HEAD, HEAD, has_stored_content, read_stored
+from monitor.store.sqlite.values import text
 
 KEPT = 5
 """Revisions before the newest that are kept of an invocation."""
 
 
 def keep_invocation(connection: sqlite3.Connection, row: int) -> None:
-    """Keep an invocation as it is, before its revision is put in its place. One without content is not kept: there is nothing to read."""
-    *head, body, revision = connection.execute(
-        f"SELECT {HEAD}, i.revision {FROM_HEAD} WHERE i.n = ?",
-        (row,),
-    ).fetchone()
-    if body is None:
+    """Keep an invocation as it is, before its revision is put in its place. One of which nobody read more than
+    the head is not kept: nothing was said of it.
+    """
+    found = connection.execute(f"SELECT {HEAD} {FROM_HEAD} WHERE i.n = ?", (row,)).fetchone()
+    if not has_stored_content(found):
         return
+    kept = read_stored(found)
     connection.execute(
-        "INSERT OR REPLACE INTO earlier_invocations (invocation, revision, head, body) VALUES (?, ?, ?, ?)",
-        (row, revision, compact(head), body),
+        "INSERT OR REPLACE INTO earlier_invocations (invocation, revision, body) VALUES (?, ?, ?)",
+        (row, kept.revision, packed_json(invocation_json(kept))),
     )
-    connection.execute("DELETE FROM earlier_invocations WHERE invocation = ? AND revision <= ?", (row, revision - KEPT))
+    connection.execute(
+        "DELETE FROM earlier_invocations WHERE invocation = ? AND revision <= ?", (row, kept.revision - KEPT)
+    )
 
 
 def keep_verdict(connection: sqlite3.Connection, invocation: int, evaluation: int, verdict: Verdict) -> None:
@@ -56,13 +57,13 @@ def erase(connection: sqlite3.Connection, invocations: Iterable[tuple[int]]) -> 
 def earlier_revisions(connection: sqlite3.Connection, invocation_id: str) -> Sequence[EarlierRevision]:
     """See `Store.earlier_revisions`."""
     rows = connection.execute(
-        """SELECT e.invocation, e.revision, e.head, e.body FROM earlier_invocations e JOIN invocations i ON i.n = e.invocation
+        """SELECT e.invocation, e.revision, e.body FROM earlier_invocations e JOIN invocations i ON i.n = e.invocation
            WHERE i.id = ? ORDER BY e.revision DESC""",
         (text(invocation_id),),
     ).fetchall()
     return tuple(
-        EarlierRevision(read_invocation([*json.loads(head), body]), _verdicts(connection, invocation, revision))
-        for invocation, revision, head, body in rows
+        EarlierRevision(invocation_from_json(unpacked_json(body)), _verdicts(connection, invocation, revision))
+        for invocation, revision, body in rows
     )
 
 

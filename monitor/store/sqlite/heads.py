@@ -139,6 +139,11 @@ def read_stored(row: Sequence[Any]) -> Invocation:
     )
 
 
+def has_stored_content(row: Sequence[Any]) -> bool:
+    """Whether the content of the invocation in a row of HEAD is stored as such."""
+    return row[-2] is not None
+
+
 def is_assembled(row: Sequence[Any]) -> bool:
     """Whether more than the head of the invocation in a row of HEAD was read."""
     return bool(row[-4])
