@@ -11,9 +11,10 @@ from typing import Any
 import pytest
 
 from collectors.catalogue import build_collector, parse_config
+from collectors.collector import Collector, ReadsHistory
 from monitor.clock import ManualClock, SystemClock
 from tests.support import trace_stores
-from tests.support.polled import CountingMeter, DyingCursors, SpanSinkByTrace
+from tests.support.polled import CountingMeter, DyingCursors, SpansByTrace, SpanSinkByTrace
 from tests.support.trace_stores import TraceStore
 from tests.support.trace_world import TraceWorld, expected, invocations, protobuf
 
@@ -58,11 +59,30 @@ async def test_traces_that_come_in_two_pieces_are_reconstructed_as_by_otlp(
             lambda: poller.problem,
         )
         assert poller.problem is None
+        await check_history(poller, sink, world, kind)
         for trace_id, trace in world.traces.items():
             assert same(kind, invocations(sink.spans.of(trace_id))) == same(kind, expected(trace))
     finally:
         await poller.stop()
         store.stop()
+
+
+async def check_history(poller: Collector, sink: SpanSinkByTrace, world: TraceWorld, kind: str) -> None:
+    """The time of the world, read again for a backfill: the same traces under the name asked for."""
+    assert isinstance(poller, ReadsHistory)
+    assert poller.history is not None
+    polled, sink.spans, sink.ids = sink.spans, SpansByTrace(), {}
+    end = world.end + 60
+    for deliver_as in (None, "again"):
+        at, traces = world.begin - 60, 0
+        while at < end:
+            stretch = await poller.history.read(at, end, deliver_as)
+            at, traces = stretch.until, traces + stretch.traces
+        assert traces == len(world.traces)
+    assert "again" in sink.collectors
+    for trace_id, trace in world.traces.items():
+        assert same(kind, invocations(sink.spans.of(trace_id))) == same(kind, expected(trace))
+    sink.spans = polled
 
 
 async def until(condition: Callable[[], bool], problem: Callable[[], str | None]) -> None:
