@@ -59,3 +59,12 @@ class JournalUnwritable(Exception):
 
 class FrameUnreadable(Exception):
     """A journal frame that was written is gone or damaged; the message names segment and offset."""
+
+
+def place_of(error: Exception) -> str:
+    """The kind of an exception and where in the code it was raised; never its message, which may carry content."""
+    where = error.__traceback__
+    while where is not None and where.tb_next is not None:
+        where = where.tb_next
+    place = f"{where.tb_frame.f_globals.get('__name__')}:{where.tb_lineno}" if where else "unknown place"
+    return f"{type(error).__name__} in {place}"

@@ -216,6 +216,20 @@ class Index:
                 self._open[one.trace.collector] += 1
                 self._look(one.trace_id, one.trace, retry_at)
 
+    def hold(self, taken: Taken, until: float) -> None:
+        """A trace that was taken waits for others of its turn: it is open again, and due then unless more of it comes."""
+        taken.trace.held_until = until
+        self.give_back([taken], until)
+
+    def take(self, trace_id: bytes) -> Taken | None:
+        """Take out a trace that is held, because what it waited for has come; None when it is not open."""
+        with self._mutex:
+            trace = self._traces.pop(trace_id, None)
+            if trace is None:
+                return None
+            self._open[trace.collector] -= 1
+            return Taken(trace_id, trace, SettledBy.ROOT_ENDED)
+
     # -- the journal's needs ---------------------------------------------------------------------------------------------
     @property
     def live_segments(self) -> set[int]:

@@ -41,7 +41,7 @@ class OpenTrace:
     """
 
     __slots__ = (
-        "_complete", "check_at", "collector", "end_marker", "first_received", "kept_below", "last_received", "looked_up", "records",
+        "_complete", "check_at", "collector", "end_marker", "first_received", "held_until", "kept_below", "last_received", "looked_up", "records",
         "settled_before",
     )  # fmt: skip
 
@@ -55,6 +55,7 @@ class OpenTrace:
         self.looked_up = False  # whether the store was asked for an earlier settlement
         self.settled_before = False
         self.check_at = 0.0
+        self.held_until = 0.0  # it waits so long for other traces of its turn, unless more of it comes
         self._complete: bool | None = None
 
     def add(self, records: Sequence[bytes], received_at: float, kept_below: float, end_marker: bool) -> None:
@@ -65,6 +66,7 @@ class OpenTrace:
             self.first_received, self.kept_below = received_at, kept_below
         self.end_marker = self.end_marker or end_marker
         self._complete = None
+        self.held_until = 0.0
 
     def join(self, other: OpenTrace) -> None:
         """The items of the same trace that came meanwhile, behind those here."""
@@ -108,7 +110,13 @@ class OpenTrace:
         if count > max_spans:
             count = len({fields[0] for fields in RECORD.iter_unpack(self.records)})
         return TraceState(
-            self.first_received, self.last_received, count, self._complete, self.end_marker, self.settled_before
+            self.first_received,
+            self.last_received,
+            count,
+            self._complete,
+            self.end_marker,
+            self.settled_before,
+            self.held_until,
         )
 
     def _heads(self) -> Iterator[SpanHead]:

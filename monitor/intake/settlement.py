@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from collectors.otlp.request import select, split
 from collectors.sink import Signal
 from collectors.span import LogRecord, Span
-from monitor.assembly import AssemblyContext, assemble
+from monitor.assembly import AssemblyContext, Reading, Ties, reading
 from monitor.assembly.assemble import read
 from monitor.assembly.deduplicate import unique_logs, unique_spans
 from monitor.assembly.record import Record
@@ -16,7 +16,7 @@ from monitor.intake import later, revisions, stored_spans
 from monitor.intake.index import Taken
 from monitor.intake.material import Material, decoded
 from monitor.intake.options import SettlementOptions
-from monitor.intake.settling import SpanHead, is_complete
+from monitor.intake.settling import complete_spans
 from monitor.model.invocation import Assembled, SettledBy
 from monitor.model.origin import collector_of, waiting_for
 from monitor.model.run import StoredTrace, TraceSettlement
@@ -26,19 +26,32 @@ LATE_SECONDS = 24 * 3600.0
 """Data that comes later than this after the settling changes nothing (contract section 3)."""
 
 
+NO_TIES = Ties()
+
+
 @dataclass(frozen=True, slots=True)
 class Settled:
-    """A settlement with what is counted of it: spans that are new, copies, late spans and log records, and those over the limit."""
+    """A settlement with what is counted of it: spans that are new, copies, late spans and log records, and those over the limit.
+
+    `ties`: by what the trace hangs together with others. `others`: the settlements of traces that make one turn with it.
+    """
 
     settlement: TraceSettlement
     spans: int = 0
     duplicates: int = 0
     late: int = 0
     over_limit: int = 0
+    ties: Ties = NO_TIES
+    others: tuple[TraceSettlement, ...] = ()
+
+    @property
+    def settlements(self) -> tuple[TraceSettlement, ...]:
+        """All that is stored in one transaction."""
+        return (self.settlement, *self.others)
 
 
 @dataclass(frozen=True, slots=True)
-class _Distinct:
+class Distinct:
     """Each span and log record once, and the ordinals of those that the fresh material brought."""
 
     spans: list[Span]
@@ -48,6 +61,7 @@ class _Distinct:
 
     @property
     def late(self) -> int:
+        """How many items are new: late ones, where something is stored."""
         return len(self.new_spans) + len(self.new_records)
 
 
@@ -64,7 +78,7 @@ def settle(
     known = len(split(traces, Signal.TRACES).items)
     if known + len(material.spans.spans) > options.max_spans:
         count = len(material.spans.spans) + len(material.records.logs)
-        return Settled(_unchanged(taken, material, stored, options, known), over_limit=count)
+        return Settled(unchanged_trace(taken, material, stored, options, known), over_limit=count)
     before = decoded(traces, logs, material.consumed)
     invocations = tuple(later.whole(one, before.spans.spans, before.records.logs) for one in stored.invocations)
     settled = _settle_late(taken, material, replace(stored, invocations=invocations), before, options, now)
@@ -85,54 +99,55 @@ def unassembled(
 ) -> TraceSettlement:
     """The settlement of a trace that could not be assembled: its spans are kept, it has no invocation, and it is not tried again."""
     if stored is not None:
-        return _unchanged(taken, material, stored, options, 0)
+        return unchanged_trace(taken, material, stored, options, 0)
     spans = stored_spans.pack(material.traces, material.logs) if options.keep_spans else None
-    return replace(_plain(taken, material, options, now), span_count=len(material.spans.spans), spans=spans)
+    return replace(plain(taken, material, options, now), span_count=len(material.spans.spans), spans=spans)
 
 
 def _settle_first(taken: Taken, material: Material, options: SettlementOptions, now: float) -> Settled:
-    distinct = _distinct(None, material)
-    found = _assemble(distinct, taken.settled_by, collector_of(taken.trace.collector), options, 0)
+    distinct = distinct_of(None, material)
+    found = read_all(distinct, taken.settled_by, collector_of(taken.trace.collector), options, 0)
     count = len(distinct.spans)
     settlement = replace(
-        _plain(taken, material, options, now),
+        plain(taken, material, options, now),
         span_count=count,
-        changes=revisions.first(found).changes,
-        spans=_packed(b"", b"", material, distinct)
-        if options.keep_spans and _says_something(distinct, found)
+        changes=revisions.first(found.invocations).changes,
+        spans=packed(b"", b"", material, distinct)
+        if options.keep_spans and _says_something(distinct, found.invocations)
         else None,
     )
-    return Settled(settlement, count, len(material.spans.spans) - count)
+    return Settled(settlement, count, len(material.spans.spans) - count, ties=found.ties)
 
 
 def _settle_late(
     taken: Taken, material: Material, stored: StoredTrace, before: Material, options: SettlementOptions, now: float
 ) -> Settled:
-    distinct = _distinct(before, material)
+    distinct = distinct_of(before, material)
     known = len({span.span_id for span in before.spans.spans})
     late = distinct.late
     added, duplicates = len(distinct.spans) - known, len(material.spans.spans) - len(distinct.new_spans)
-    if not late or _ignored(taken, stored, options):
-        unchanged = _unchanged(taken, material, stored, options, known, late)
+    if not late or is_ignored(taken, stored, options):
+        unchanged = unchanged_trace(taken, material, stored, options, known, late)
         return Settled(unchanged, duplicates=duplicates, late=late)
-    revised = _revised(taken, stored, distinct, options, now)
-    spans = _packed(before.traces, before.logs, material, distinct) if options.keep_spans else None
-    return Settled(replace(revised, consumed=material.consumed, spans=spans), added, duplicates, late)
+    revised, ties = _revised(taken, stored, distinct, options, now)
+    spans = packed(before.traces, before.logs, material, distinct) if options.keep_spans else None
+    return Settled(replace(revised, consumed=material.consumed, spans=spans), added, duplicates, late, ties=ties)
 
 
 def _revised(
-    taken: Taken, stored: StoredTrace, distinct: _Distinct, options: SettlementOptions, now: float
-) -> TraceSettlement:
+    taken: Taken, stored: StoredTrace, distinct: Distinct, options: SettlementOptions, now: float
+) -> tuple[TraceSettlement, Ties]:
     """The trace with its late data assembled anew. It keeps the time of its first settling unless there is an invocation that is new."""
-    settled_by = _settled_by(taken, stored, distinct.spans)
+    settled_by = settled_by_all(taken, stored, distinct.spans)
     collector = (
         stored.invocations[0].invocation.collector if stored.invocations else collector_of(taken.trace.collector)
     )
     late = stored.late_spans + distinct.late
-    revision = revisions.revise(stored.invocations, _assemble(distinct, settled_by, collector, options, late))
+    found = read_all(distinct, settled_by, collector, options, late)
+    revision = revisions.revise(stored.invocations, found.invocations)
     known = {old.invocation.id for old in stored.invocations}
     is_new = any(change.invocation.id not in known for change in revision.changes)
-    return TraceSettlement(
+    settlement = TraceSettlement(
         trace_id=taken.trace_id.hex(),
         collector=collector,
         settled_by=settled_by.value,
@@ -147,6 +162,7 @@ def _revised(
         conversation_monitors=_conversing(taken, options),
         late_turns=options.late_spans is LateSpans.REJUDGE,
     )
+    return settlement, found.ties
 
 
 def _without_spans(
@@ -156,52 +172,52 @@ def _without_spans(
 
     It brings only invocations that have nothing to do with those that are stored; for these it counts, and changes nothing.
     """
-    distinct = _distinct(None, material)
+    distinct = distinct_of(None, material)
     members = frozenset[str]().union(*(old.span_ids for old in stored.invocations))
     fresh = {span.span_id for span in distinct.spans} - members
-    unchanged = _unchanged(taken, material, stored, options, len(members), len(fresh))
+    unchanged = unchanged_trace(taken, material, stored, options, len(members), len(fresh))
     duplicates = len(material.spans.spans) - len(fresh)
-    if not fresh or _ignored(taken, stored, options):
+    if not fresh or is_ignored(taken, stored, options):
         return Settled(unchanged, duplicates=duplicates, late=len(fresh))
     known = {old.invocation.id for old in stored.invocations}
     apart = [
         one
-        for one in _assemble(
+        for one in read_all(
             distinct, taken.settled_by, collector_of(taken.trace.collector), options, unchanged.late_spans
-        )
+        ).invocations
         if one.invocation.id not in known and not members & {one.invocation.span_id, *one.span_ids}
     ]
     if not apart:
         if not stored.invocations:  # plain web traffic: nobody noted which of it has been here before
-            return Settled(_unchanged(taken, material, stored, options, 0))
+            return Settled(unchanged_trace(taken, material, stored, options, 0))
         return Settled(unchanged, duplicates=duplicates, late=len(fresh))
     settlement = replace(
         unchanged,
         settled_at=now,
         span_count=len(members | fresh),
         changes=revisions.first(apart).changes,
-        spans=_packed(b"", b"", material, distinct) if options.keep_spans else None,
+        spans=packed(b"", b"", material, distinct) if options.keep_spans else None,
     )
     return Settled(settlement, len(fresh), duplicates, len(fresh))
 
 
-def _ignored(taken: Taken, stored: StoredTrace, options: SettlementOptions) -> bool:
+def is_ignored(taken: Taken, stored: StoredTrace, options: SettlementOptions) -> bool:
     """Whether late data leaves the stored invocations as they are. A trace that had none has nothing that could stand."""
     too_late = taken.trace.first_received - stored.settled_at > LATE_SECONDS
     return bool(stored.invocations) and (too_late or options.late_spans is LateSpans.IGNORE)
 
 
-def _says_something(distinct: _Distinct, found: Sequence[Assembled]) -> bool:
+def _says_something(distinct: Distinct, found: Sequence[Assembled]) -> bool:
     """Whether a trace is worth keeping for late data: an agent's, or one of which some convention reads a span. Plain web traffic is not."""
     return bool(found or distinct.records or any(read(Record(span)) for span in distinct.spans))
 
 
-def _unchanged(
+def unchanged_trace(
     taken: Taken, material: Material, stored: StoredTrace, options: SettlementOptions, span_count: int, late: int = 0
 ) -> TraceSettlement:
     """Only notes how far the journal has been read, and how much came late."""
     return replace(
-        _plain(taken, material, options, stored.settled_at),
+        plain(taken, material, options, stored.settled_at),
         settled_by=stored.settled_by,
         span_count=span_count,
         late_spans=stored.late_spans + late,
@@ -209,7 +225,8 @@ def _unchanged(
     )
 
 
-def _plain(taken: Taken, material: Material, options: SettlementOptions, settled_at: float) -> TraceSettlement:
+def plain(taken: Taken, material: Material, options: SettlementOptions, settled_at: float) -> TraceSettlement:
+    """A settlement of which only origin, place in the journal and who waits for it are filled in."""
     return TraceSettlement(
         trace_id=taken.trace_id.hex(),
         collector=collector_of(taken.trace.collector),
@@ -237,23 +254,25 @@ def _conversing(taken: Taken, options: SettlementOptions) -> tuple[str, ...]:
     return options.conversation_monitors if waiting_for(taken.trace.collector) is None else ()
 
 
-def _assemble(
-    distinct: _Distinct, settled_by: SettledBy, collector: str, options: SettlementOptions, late: int
-) -> Sequence[Assembled]:
+def read_all(
+    distinct: Distinct, settled_by: SettledBy, collector: str, options: SettlementOptions, late: int
+) -> Reading:
+    """The invocations of spans and log records as they are to be stored, and by what these hang together with others."""
     context = AssemblyContext(settled_by, collector, options.keep_attributes, late)
-    found = assemble(distinct.spans, distinct.records, context)
+    found = reading(distinct.spans, distinct.records, context)
     if options.redact is None:
         return found
-    return [replace(one, invocation=options.redact(one.invocation)) for one in found]
+    redacted = tuple(replace(one, invocation=options.redact(one.invocation)) for one in found.invocations)
+    return replace(found, invocations=redacted)
 
 
-def _distinct(before: Material | None, fresh: Material) -> _Distinct:
+def distinct_of(before: Material | None, fresh: Material) -> Distinct:
     """Copies told by (trace id, span id), the richer one wins; of equal ones that which was there before."""
     old_spans = before.spans.spans if before else []
     old_records = before.records.logs if before else []
     spans = unique_spans([*old_spans, *fresh.spans.spans])
     records = unique_logs([*old_records, *fresh.records.logs])
-    return _Distinct(
+    return Distinct(
         spans,
         records,
         _ordinals(spans, fresh.spans.spans, fresh.spans.ordinals),
@@ -267,7 +286,7 @@ def _ordinals(kept: Iterable[object], fresh: Sequence[object], ordinals: Sequenc
     return [ordinal for one, ordinal in zip(fresh, ordinals, strict=True) if id(one) in chosen]
 
 
-def _packed(traces: bytes, logs: bytes, fresh: Material, distinct: _Distinct) -> bytes:
+def packed(traces: bytes, logs: bytes, fresh: Material, distinct: Distinct) -> bytes:
     """What is stored of the trace: what was there, and what is new."""
     added, records = fresh.traces, fresh.logs
     if len(distinct.new_spans) < len(fresh.spans.spans):
@@ -277,12 +296,9 @@ def _packed(traces: bytes, logs: bytes, fresh: Material, distinct: _Distinct) ->
     return stored_spans.pack(traces + added, logs + records)
 
 
-def _settled_by(taken: Taken, stored: StoredTrace, spans: Sequence[Span]) -> SettledBy:
+def settled_by_all(taken: Taken, stored: StoredTrace, spans: Sequence[Span]) -> SettledBy:
     """What settles a trace together with its late data: the strongest that holds of all of it."""
     if SettledBy.END_MARKER in (taken.settled_by, SettledBy(stored.settled_by)):
         return SettledBy.END_MARKER
-    heads = (
-        SpanHead(bytes.fromhex(span.span_id), bytes.fromhex(span.parent_span_id or "0" * 16), span.ended)
-        for span in spans
-    )
-    return SettledBy.ROOT_ENDED if is_complete(heads) else taken.settled_by
+    own = taken.trace_id.hex()  # beside its spans there may be those that set its agent up
+    return SettledBy.ROOT_ENDED if complete_spans(one for one in spans if one.trace_id == own) else taken.settled_by

@@ -10,6 +10,8 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from monitor.intake.completing import Completing
+from monitor.intake.faults import place_of
 from monitor.intake.housekeeping import Housekeeping
 from monitor.intake.index import Index, Taken
 from monitor.intake.journal import Journal
@@ -18,7 +20,9 @@ from monitor.intake.options import SettlementOptions
 from monitor.intake.privacy import dropped_by
 from monitor.intake.settlement import Settled, settle, unassembled
 from monitor.intake.settling import SettlingRules
-from monitor.model.run import JournalPosition, StoredTrace, TraceSettlement
+from monitor.intake.turn_settling import Due, Moment, Ready, TurnSettling
+from monitor.intake.turns import Window
+from monitor.model.run import JournalPosition, StoredTrace, TiedTrace, TraceSettlement
 from monitor.store.protocol import StoreUnwritable
 from monitor.telemetry import DropReason, Telemetry
 
@@ -46,6 +50,12 @@ class TraceStore(Protocol):
         """See Store."""
         ...
 
+    def tied_traces(
+        self, trace_ids: Collection[str], keys: Collection[int], windows: Collection[Window], limit: int
+    ) -> Sequence[TiedTrace]:
+        """See Store."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class SettledBatch:
@@ -63,15 +73,17 @@ class SettledBatch:
     more: bool = False
     fault: str | None = None
 
-    def plus(self, settled: Settled) -> SettledBatch:
+    def plus(self, ready: Ready) -> SettledBatch:
         """With another stored settlement."""
-        new = sum(change.invocation.revision == 1 for change in settled.settlement.changes)
+        settled = ready.settled
+        changes = [change for told in settled.settlements for change in told.changes]
+        new = sum(change.invocation.revision == 1 for change in changes)
         return replace(
             self,
-            traces=self.traces + 1,
+            traces=self.traces + len(ready.taken),
             spans=self.spans + settled.spans,
             invocations=self.invocations + new,
-            revised=self.revised + len(settled.settlement.changes) - new,
+            revised=self.revised + len(changes) - new,
             late=self.late + settled.late,
             duplicates=self.duplicates + settled.duplicates,
         )
@@ -96,6 +108,8 @@ class Settler:
         self._dropped = dropped_by(options.drop_attributes)
         self._frames = FrameCache(journal)
         self._housekeeping = Housekeeping(journal, index, telemetry)
+        self._turns = TurnSettling(index, store, self._read_again)
+        self._completing = Completing(store)
         self._listening_since: float | None = None
         self._fault: str | None = None
 
@@ -160,21 +174,79 @@ class Settler:
         if not work.left:
             return False
         consumed = self._store.consumed_positions([taken.trace_id.hex() for taken in work.left])
-        waiting: list[tuple[Taken, Settled]] = []
+        self._turns.forget(work.left)
+        ready: list[Due] = []
+        loose: list[Due] = []
         held = 0
         for taken in sorted(work.left, key=lambda taken: taken.trace.places[0]):  # neighbours share frames
-            found = self._read_back(taken, consumed.get(taken.trace_id.hex()))
-            if found is None:
+            due = self._due(taken, consumed.get(taken.trace_id.hex()), now)
+            if due is None:
                 self._finish(work, [taken])
                 continue
-            material, stored = found
-            waiting.append((taken, self._settlement(taken, material, stored, now)))
-            held += len(material.traces) + len(material.logs)
+            (loose if self._is_loose(due) else ready).append(due)
+            held += len(due.material.traces) + len(due.material.logs)
             if held >= BYTES_AT_ONCE:
-                self._save(work, waiting)
-                waiting, held = [], 0
-        self._save(work, waiting)
+                self._save(work, self._completed(ready, now))
+                ready, held = [], 0
+        self._save(work, [*self._completed(ready, now), *self._settle_turns(work, loose, now)])
         return not work.unstorable
+
+    def _completed(self, ready: Sequence[Due], now: float) -> list[Ready]:
+        """Traces that are settled by themselves, with what their agents were set up with elsewhere."""
+
+        def settle_again(taken: Taken, material: Material, stored: StoredTrace | None) -> Settled:
+            return self._settlement(taken, material, stored, now)
+
+        for due in ready:
+            self._count_read(due)
+            self._completing.note(due)
+        done = [Ready((due.taken,), self._completing.completed(due, settle_again)) for due in ready]
+        return [*done, *(one for due in ready for one in self._completing.revised(due, settle_again))]
+
+    def _count_read(self, due: Due) -> None:
+        if due.material.lost:
+            self._telemetry.spans_dropped.labels(DropReason.UNREADABLE).inc(due.material.lost)
+        if due.material.repaired:
+            self._telemetry.values_repaired.inc(due.material.repaired)
+
+    def _due(self, taken: Taken, after: JournalPosition | None, now: float) -> Due | None:
+        found = self._read_back(taken, after)
+        return found and Due(taken, *found, self._settlement(taken, *found, now))
+
+    def _read_again(self, taken: Taken, now: float) -> Due | None:
+        """Read back a trace that waited for its turn: nothing of it is stored."""
+        due = self._due(taken, None, now)
+        if due is not None:
+            self._count_read(due)
+        return due
+
+    def _is_loose(self, due: Due) -> bool:
+        """Whether other traces may make one turn with it: only traces without an agent's span, or what comes late for one."""
+        if due.alone.ties.pieces:
+            return True
+        return due.stored is not None and due.alone.late > 0 and self._turns.is_part(due.stored.trace_id)
+
+    def _settle_turns(self, work: _Work, loose: Sequence[Due], now: float) -> list[Ready]:
+        if not loose:
+            return []
+        moment = Moment(now, self._listening_since or now, self._index.rules, self._options)
+        pulled: list[Taken] = []
+
+        def note(taken: Taken) -> None:
+            pulled.append(taken)
+            work.left.append(taken)  # given back, should the store fail
+
+        outcome = self._turns.settle(loose, moment, note)
+        waits = {taken.trace_id for taken, _ in outcome.held}
+        for due in loose:
+            if due.taken.trace_id not in waits:
+                self._count_read(due)
+        for taken, until in outcome.held:
+            work.left.remove(taken)
+            self._index.hold(taken, until)
+        readable = {taken.trace_id for one in outcome.ready for taken in one.taken}
+        self._finish(work, [taken for taken in pulled if taken.trace_id not in readable])
+        return list(outcome.ready)
 
     def _read_back(self, taken: Taken, after: JournalPosition | None) -> tuple[Material, StoredTrace | None] | None:
         """What came of the trace and what is stored of it; None when there is nothing new, or when one of them cannot be read.
@@ -189,49 +261,43 @@ class Settler:
         except StoreUnwritable:
             raise
         except Exception as error:
-            trace_id = taken.trace_id.hex()
-            logger.error("trace %s could not be read back: %s in %s", trace_id, type(error).__name__, _place(error))
+            logger.error("trace %s could not be read back: %s", taken.trace_id.hex(), place_of(error))
             self._telemetry.spans_dropped.labels(DropReason.UNREADABLE).inc(taken.trace.item_count)
             return None
 
     def _settlement(self, taken: Taken, material: Material, stored: StoredTrace | None, now: float) -> Settled:
-        if material.lost:
-            self._telemetry.spans_dropped.labels(DropReason.UNREADABLE).inc(material.lost)
-        if material.repaired:
-            self._telemetry.values_repaired.inc(material.repaired)
         try:
             return settle(taken, material, stored, self._options, now)
         except Exception as error:  # a fault of ours: one trace must not stop all others
-            trace_id = taken.trace_id.hex()
-            logger.error("trace %s could not be assembled: %s in %s", trace_id, type(error).__name__, _place(error))
+            logger.error("trace %s could not be assembled: %s", taken.trace_id.hex(), place_of(error))
             self._telemetry.spans_dropped.labels(DropReason.UNREADABLE).inc(taken.trace.item_count)
             return Settled(unassembled(taken, material, stored, self._options, now))
 
-    def _save(self, work: _Work, settled: Sequence[tuple[Taken, Settled]]) -> None:
-        if not settled:
+    def _save(self, work: _Work, ready: Sequence[Ready]) -> None:
+        if not ready:
             return
         try:
-            self._store.save_traces([one.settlement for _, one in settled])
+            self._store.save_traces([told for one in ready for told in one.settled.settlements])
         except StoreUnwritable:
             raise
         except Exception as error:
-            self._save_singly(work, settled, error)
+            self._save_singly(work, ready, error)
             return
-        for _, one in settled:
-            self._count(one)
+        for one in ready:
+            self._count(one.settled)
             work.done = work.done.plus(one)
-        self._finish(work, [taken for taken, _ in settled])
+        self._finish(work, [taken for one in ready for taken in one.taken])
 
-    def _save_singly(self, work: _Work, settled: Sequence[tuple[Taken, Settled]], error: Exception) -> None:
+    def _save_singly(self, work: _Work, ready: Sequence[Ready], error: Exception) -> None:
         """One settlement that cannot be stored must not keep the others: it stays in the journal and is tried again much later."""
-        if len(settled) > 1:
-            for one in settled:
+        if len(ready) > 1:
+            for one in ready:
                 self._save(work, [one])
             return
-        taken = settled[0][0]
-        self._failed(f"trace {taken.trace_id.hex()}: {type(error).__name__} in {_place(error)}")
-        work.left.remove(taken)
-        work.unstorable.append(taken)
+        for taken in ready[0].taken:
+            self._failed(f"trace {taken.trace_id.hex()}: {place_of(error)}")
+            work.left.remove(taken)
+            work.unstorable.append(taken)
 
     def _finish(self, work: _Work, taken: Iterable[Taken]) -> None:
         finished = list(taken)
@@ -256,11 +322,3 @@ class _Work:
     unstorable: list[Taken]
     done: SettledBatch
     more: bool
-
-
-def _place(error: Exception) -> str:
-    """Where in the code an exception was raised; never its message, which may carry content."""
-    where = error.__traceback__
-    while where is not None and where.tb_next is not None:
-        where = where.tb_next
-    return f"{where.tb_frame.f_globals.get('__name__')}:{where.tb_lineno}" if where else "unknown place"

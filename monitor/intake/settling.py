@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from collectors.span import Span
 from monitor.model.invocation import SettledBy
 
 
@@ -35,7 +36,8 @@ class SpanHead(NamedTuple):
 class TraceState:
     """What is known of an open trace. `complete`: its root and all spans that we know of have ended, and no parent is missing.
 
-    `settled_before` is set when an earlier settlement of the trace is stored: what came now is late data.
+    `settled_before` is set when an earlier settlement of the trace is stored: what came now is late data. A complete trace whose turn may
+    go on in another one is held until `held_until`.
     """
 
     first_received: float
@@ -44,6 +46,7 @@ class TraceState:
     complete: bool
     end_marker: bool = False
     settled_before: bool = False
+    held_until: float = 0.0
 
 
 class Due(NamedTuple):
@@ -74,6 +77,14 @@ def is_complete(heads: Iterable[SpanHead]) -> bool:
     return has_root and all(ended.values()) and parents <= ended.keys()
 
 
+def complete_spans(spans: Iterable[Span]) -> bool:
+    """`is_complete` of decoded spans."""
+    return is_complete(
+        SpanHead(bytes.fromhex(span.span_id), bytes.fromhex(span.parent_span_id or "0" * 16), span.ended)
+        for span in spans
+    )
+
+
 def due(state: TraceState, rules: SettlingRules, listening_since: float) -> Due:
     """When and by what the trace settles as things stand; of two rules the earlier one, and root_ended where both fall together.
 
@@ -87,7 +98,7 @@ def due(state: TraceState, rules: SettlingRules, listening_since: float) -> Due:
         return Due(silence_from, SettledBy.MAX_AGE)
     too_old = Due(max(state.first_received + rules.max_age, listening_since + rules.settle_after), SettledBy.MAX_AGE)
     if state.complete:
-        quiet = Due(quiet_at, SettledBy.ROOT_ENDED)
+        quiet = Due(max(quiet_at, state.held_until), SettledBy.ROOT_ENDED)
     elif state.settled_before:
         quiet = Due(quiet_at, SettledBy.IDLE)
     else:

@@ -386,14 +386,14 @@ def test_a_trace_that_cannot_be_assembled_stops_no_other(
     """A fault of our own in assembly costs that trace its invocation, keeps its spans, is counted, and logs no content."""
     import monitor.intake.settlement as settlement
 
-    real = settlement.assemble
+    real = settlement.reading
 
     def failing(spans, records, context):  # type: ignore[no-untyped-def]
         if spans[0].trace_id == trace_id("bad").hex():
             raise KeyError("secret words")
         return real(spans, records, context)
 
-    monkeypatch.setattr(settlement, "assemble", failing)
+    monkeypatch.setattr(settlement, "reading", failing)
     desk.send(traces(*run("bad")))
     desk.send(traces(*run("good")))
     assert desk.wait(30.0).traces == 2

@@ -1,0 +1,87 @@
+"""Runs of agents completed by what these were set up with in traces of their own (see setups.py)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from monitor.assembly import SetUp
+from monitor.intake.index import Taken
+from monitor.intake.material import Material, decoded
+from monitor.intake.opentrace import OpenTrace
+from monitor.intake.settlement import Settled
+from monitor.intake.setups import SetUps, SetUpStore
+from monitor.intake.turn_settling import Due, Ready
+from monitor.model.invocation import SettledBy
+from monitor.model.run import JournalPosition, StoredTrace, TurnTie
+
+Settle = Callable[[Taken, Material, StoredTrace | None], Settled]
+"""The settlement of a trace as things stand."""
+
+
+class Completing:
+    """Settlements with what agents were set up with. Used by the settler's thread only."""
+
+    def __init__(self, store: SetUpStore) -> None:
+        self._store = store
+        self._setups = SetUps(store)
+
+    def note(self, due: Due) -> None:
+        """A trace that is being settled may set agents up."""
+        setups = _own(due)
+        if setups:
+            self._setups.note(setups, due.material)
+
+    def completed(self, due: Due, settle: Settle) -> Settled:
+        """The settlement of a trace, with what its agents were set up with where it lacks that."""
+        settled, agents = due.alone, due.alone.ties.agents
+        if agents:
+            settled = self._beside(due, agents, settle)
+        setups = _own(due)
+        if not setups:
+            return settled
+        keys = tuple(sorted({(setup.key, min(setup.start // 1_000_000_000, 2**32 - 1)) for setup in setups}))
+        return replace(settled, settlement=replace(settled.settlement, tie=TurnTie(None, keys, b"")))
+
+    def _beside(self, due: Due, agents: frozenset[int], settle: Settle) -> Settled:
+        trace_id = due.taken.trace_id.hex()
+        until = max((span.end_time_unix_nano for span in due.material.spans.spans), default=0)
+        body = self._setups.of(agents, trace_id, until)
+        if not body:
+            self._setups.lacks(trace_id, agents)
+            return due.alone
+        settled = settle(due.taken, _with(due.material, body), due.stored)
+        if _digests(settled) == _digests(due.alone):
+            self._setups.in_vain(agents)
+            return due.alone
+        return replace(settled, spans=due.alone.spans, duplicates=due.alone.duplicates, late=due.alone.late)
+
+    def revised(self, due: Due, settle: Settle) -> Iterator[Ready]:
+        """Runs that were stored before what set their agents up came: revisions with it."""
+        for trace_id in self._setups.lacking(_own(due)):
+            stored = self._store.trace(trace_id)
+            if stored is None or not stored.invocations or stored.spans is None:
+                continue
+            ended_at = max(one.invocation.ended_at for one in stored.invocations)
+            body = self._setups.of({setup.key for setup in _own(due)}, trace_id, ended_at)
+            trace = OpenTrace(stored.invocations[0].invocation.collector, due.taken.trace.first_received, 1.0)
+            taken = Taken(bytes.fromhex(trace_id), trace, SettledBy(stored.settled_by))
+            place = stored.consumed  # no frame begins right behind another's beginning
+            behind = JournalPosition(place.segment, place.offset + 1)
+            if body:
+                settled = settle(taken, decoded(body, b"", behind), stored)
+                yield Ready((), replace(settled, spans=0, duplicates=0, late=0))
+
+
+def _own(due: Due) -> Sequence[SetUp]:
+    """The set-ups in the trace itself, not those that are stored beside it."""
+    trace_id = due.taken.trace_id.hex()
+    return [setup for setup in due.alone.ties.setups if setup.trace_id == trace_id]
+
+
+def _with(material: Material, body: bytes) -> Material:
+    return decoded(material.traces + body, material.logs, material.consumed)
+
+
+def _digests(settled: Settled) -> list[str]:
+    return [change.digest for change in settled.settlement.changes]

@@ -1,0 +1,154 @@
+"""Which traces make one turn: those that have just come, those that wait, and those that are stored. Pure but for the look-ups it is given.
+
+What a piece belongs to depends only on those before it (`assembly.joining`), so what was decided before the earliest open piece stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from monitor.assembly.joining import PATIENCE_NS, turns_of
+from monitor.assembly.pieces import Piece, key_of
+from monitor.intake.groups import together
+
+_MOST = 1000
+"""Traces that are looked at together at most; past it, only what hangs together by ids is followed further."""
+
+_SECOND = 1_000_000_000
+_REACH_NS = 2 * PATIENCE_NS
+"""How far back a turn may have begun its newest call that waits for a call without content."""
+
+Window = tuple[int, int, int]
+"""A key, and from when until when, in whole seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loose:
+    """A trace whose model calls nothing encloses. `turn` is the stored turn that it is in, its own id while alone; None: not stored."""
+
+    trace_id: str
+    turn: str | None
+    pieces: tuple[Piece, ...]
+
+
+LookUp = Callable[[Collection[int], Collection[Window]], Iterable[Loose]]
+"""Loose traces, stored or waiting, with one of the keys, or with the key of a window in its time; and all that share their turns."""
+
+
+def keys_of(pieces: Iterable[Piece]) -> tuple[tuple[int, int], ...]:
+    """The keys by which a trace is found, each with a time in whole seconds."""
+    found: dict[tuple[int, int], None] = {}
+    for piece in pieces:
+        keys = [*sorted(piece.ties), piece.last_talk, _asks(piece.asked)]
+        keys += [_is_silent(piece.talk)] if piece.says_nothing else []
+        keys += [_waits(piece.last_asked)] if piece.waits else []
+        found |= dict.fromkeys((key, min(piece.start // _SECOND, 2**32 - 1)) for key in keys)
+    return tuple(found)
+
+
+def _asks(asked: int) -> int:
+    return key_of(f"asks {asked}")
+
+
+def _waits(asked: int) -> int:
+    return key_of(f"waits {asked}")
+
+
+def _is_silent(talk: int) -> int:
+    return key_of(f"silent {talk}")
+
+
+def neighbourhood(fresh: Sequence[Loose], look_up: LookUp, known: Iterable[Loose] = ()) -> dict[str, Loose]:
+    """The fresh traces with all that may be of one turn with them, by trace id; `known` are stored ones that share their turns."""
+    seen = {one.trace_id: one for one in (*known, *fresh)}
+    begin = _begin(fresh)
+    asked: set[int] = set()
+    frontier: Sequence[Loose] = fresh
+    while frontier:
+        pieces = [piece for one in frontier for piece in one.pieces]
+        keys = {key for piece in pieces for key in piece.ties} - asked
+        asked |= keys
+        windows: set[Window] = set()
+        if len(seen) < _MOST:
+            windows.update(_before(piece) for piece in pieces if piece.key >= begin)
+            windows.update(window for piece in pieces if frontier is fresh for window in _after(piece))
+        found = {one.trace_id: one for one in look_up(keys, windows)} if keys or windows else {}
+        frontier = [one for trace_id, one in found.items() if trace_id not in seen]
+        seen |= {one.trace_id: one for one in frontier}
+    return seen
+
+
+def _begin(fresh: Iterable[Loose]) -> tuple[int, int, str]:
+    """From where on everything is decided anew: the earliest of the pieces that have come."""
+    return min((piece.key for one in fresh for piece in one.pieces), default=(2**64, 0, ""))
+
+
+def _before(piece: Piece) -> Window:
+    """When and under which key there may be what a piece without content, or with a question that waits already, belongs to."""
+    key = piece.talk if piece.says_nothing else _waits(piece.asked)
+    return key, max(0, piece.start - _REACH_NS) // _SECOND, piece.start // _SECOND
+
+
+def _after(piece: Piece) -> Iterator[Window]:
+    """When and under which key there may be such pieces that belong to this one."""
+    since, until = piece.start // _SECOND, (piece.calls[-1].end + PATIENCE_NS) // _SECOND
+    yield _is_silent(piece.last_talk), since, until
+    if piece.waits:
+        yield _asks(piece.last_asked), since, until
+
+
+@dataclass(frozen=True, slots=True)
+class Affected:
+    """Turns that are to be stored together: new ones, and stored ones whose traces are others now. Each is a list of traces, by time."""
+
+    turns: tuple[tuple[Loose, ...], ...]
+
+    @property
+    def traces(self) -> list[Loose]:
+        """All traces in it."""
+        return [one for turn in self.turns for one in turn]
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether a turn waits for tools, or goes on from what is not here yet."""
+        return any(_unfinished([piece for one in turn for piece in one.pieces]) for turn in self.turns)
+
+
+def _unfinished(pieces: Sequence[Piece]) -> bool:
+    first, last = min(pieces, key=lambda one: one.key), max(pieces, key=lambda one: one.key)
+    return last.waits or bool(first.needs)
+
+
+def affected(fresh: Sequence[Loose], known: Mapping[str, Loose]) -> list[Affected]:
+    """The turns of the fresh traces and those that they change; `known` is their neighbourhood."""
+    begin = _begin(fresh)
+    come = {one.trace_id for one in fresh}
+    settled = {
+        piece.id: one.turn
+        for one in known.values()
+        if one.turn is not None
+        for piece in one.pieces
+        if piece.key < begin
+    }
+    order = sorted(known, key=lambda trace_id: min((piece.key for piece in known[trace_id].pieces), default=begin))
+    made = turns_of((piece for one in known.values() for piece in one.pieces), settled)
+    turns = together(order, ([piece.trace_id for piece in turn] for turn in made))
+    before = _stored_turns(known)
+    result: list[Affected] = []
+    for joint in together(order, [*turns, *before.values()]):
+        members = set(joint)
+        inside = [turn for turn in turns if turn[0] in members]
+        if come & members or {frozenset(turn) for turn in inside} != {
+            frozenset(turn) for turn in before.values() if turn[0] in members
+        }:
+            result.append(Affected(tuple(tuple(known[one] for one in turn) for turn in inside)))
+    return result
+
+
+def _stored_turns(known: Mapping[str, Loose]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for one in known.values():
+        if one.turn is not None:
+            found.setdefault(one.turn, []).append(one.trace_id)
+    return found
