@@ -14,7 +14,7 @@ from collectors.catalogue import build_collector
 from collectors.collector import Collector, CollectorFailed, History, ReadsHistory
 from monitor.backfill import Backfills
 from monitor.budgets import Budgets
-from monitor.clock import Clock, SystemClock
+from monitor.clock import Clock, SteadyClock, SystemClock
 from monitor.configuration import Configuration, load_configuration
 from monitor.exporters.lease import ExportLease
 from monitor.exporters.otlp import EvaluationExporter
@@ -73,6 +73,7 @@ class App:
     def __init__(self, configuration: Configuration, clock: Clock, reread: Callable[[], Configuration]) -> None:
         self.configuration = configuration
         self.clock = clock
+        self.steady = SteadyClock(clock)
         self._reread = reread
         self._phase = Phase.STARTING
         self._parts: list[Callable[[], object]] = []  # how to stop what was started, newest last
@@ -124,7 +125,7 @@ class App:
             self.telemetry.journal_faults.labels(kind.value)
         self.journal = Journal(
             self.folder / "journal",
-            self.clock,
+            self.steady,
             max_bytes=storage.journal.max_size,
             told=lambda kind: self.telemetry.journal_faults.labels(kind).inc(),
         )
@@ -147,7 +148,7 @@ class App:
     def _build(self) -> None:
         settings, clock, store = self.configuration.settings, self.clock, self.store
         self.index = Index(settling_rules(settings.assembly), settings.assembly.max_open_spans)
-        self.intake = Intake(self.journal, self.index, self.telemetry, clock)
+        self.intake = Intake(self.journal, self.index, self.telemetry, self.steady)
         options = settlement_options(
             settings, kept_attributes(settings), store_redaction(settings), by_tools=selects_by_tools(settings)
         )
@@ -183,6 +184,7 @@ class App:
                 self.lease,
                 self.telemetry,
                 clock,
+                self.steady,
                 lambda: self.configuration.settings,
                 lambda: self.collectors,
                 self.detection,
@@ -230,7 +232,7 @@ class App:
         }
 
     def _replay(self) -> int:
-        return replay(self.journal, self.index, self.telemetry, self.store.consumed_positions)
+        return replay(self.journal, self.index, self.telemetry, self.store.consumed_positions, self.steady.now())
 
     async def _start_working(self) -> None:
         for name, parsed in self.configuration.collectors.items():
@@ -241,7 +243,7 @@ class App:
             await collector.start()
             self.collectors.append(collector)
             self._parts.append(collector.stop)
-        self.settler.listen(self.clock.now())
+        self.settler.listen(self.steady.now())
         self.conversations.listen(self.clock.now())
         await asyncio.to_thread(self.budgets.look)
         self.budgets.start()
@@ -262,7 +264,7 @@ class App:
             settings, kept_attributes(settings), store_redaction(settings), by_tools=selects_by_tools(settings)
         )
         await self.upkeep.between_steps(
-            lambda: self.settler.configure(settling_rules(settings.assembly), options, self.clock.now())
+            lambda: self.settler.configure(settling_rules(settings.assembly), options, self.steady.now())
         )
         self.conversations.configure(settings.assembly.conversation_idle, options)
         self.index.max_open_items = settings.assembly.max_open_spans

@@ -37,7 +37,7 @@ _CONTENT_AT_ONCE = 1000
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """What is kept up. `settings` and `collectors` are asked each time."""
+    """What is kept up. `steady` is the clock for silence. `settings` and `collectors` are asked each time."""
 
     settler: Settler
     store: Store
@@ -45,6 +45,7 @@ class Kept:
     lease: ExportLease
     telemetry: Telemetry
     clock: Clock
+    steady: Clock
     settings: Callable[[], Settings]
     collectors: Callable[[], Sequence[Collector]]
     detection: Detection
@@ -110,7 +111,7 @@ class Upkeep:
     async def _settle(self) -> bool:
         def step() -> bool:
             with self._settling:
-                return self._kept.settler.step(self._kept.clock.now()).more
+                return self._kept.settler.step(self._kept.steady.now(), self._kept.clock.now()).more
 
         return await asyncio.to_thread(step)
 

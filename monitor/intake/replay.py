@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Mapping
 
 from collectors.otlp.request import Request, split
@@ -18,8 +19,11 @@ Consumed = Callable[[Collection[str]], Mapping[str, JournalPosition]]
 """`Store.consumed_positions`."""
 
 
-def replay(journal: Journal, index: Index, telemetry: Telemetry, consumed: Consumed) -> int:
-    """Index what is left; the number of spans and log records. Once, after opening the journal and before anything is accepted."""
+def replay(journal: Journal, index: Index, telemetry: Telemetry, consumed: Consumed, now: float = math.inf) -> int:
+    """Index what is left; the number of spans and log records. Once, after opening the journal and before anything is accepted.
+
+    What seems to have come later than `now`, because the clock was put back since, came now.
+    """
     count = 0
     waiting: list[tuple[Frame, Request]] = []
     held = 0
@@ -30,9 +34,9 @@ def replay(journal: Journal, index: Index, telemetry: Telemetry, consumed: Consu
             telemetry.spans_dropped.labels(DropReason.UNREADABLE).inc()
         held += len(frame.body)
         if held >= _BYTES_AT_ONCE:
-            count += _index(waiting, index, consumed)
+            count += _index(waiting, index, consumed, now)
             waiting, held = [], 0
-    count += _index(waiting, index, consumed)
+    count += _index(waiting, index, consumed, now)
     corrupt = sum(damage.kind is DamageKind.CORRUPT for damage in journal.damages)
     telemetry.spans_dropped.labels(DropReason.UNREADABLE).inc(
         corrupt
@@ -40,7 +44,7 @@ def replay(journal: Journal, index: Index, telemetry: Telemetry, consumed: Consu
     return count
 
 
-def _index(frames: list[tuple[Frame, Request]], index: Index, consumed: Consumed) -> int:
+def _index(frames: list[tuple[Frame, Request]], index: Index, consumed: Consumed, now: float) -> int:
     ids = {item.trace_id.hex() for _, request in frames for item in request.items}
     until = {bytes.fromhex(trace_id): position for trace_id, position in consumed(ids).items()} if ids else {}
     count = 0
@@ -52,7 +56,9 @@ def _index(frames: list[tuple[Frame, Request]], index: Index, consumed: Consumed
         ]
         if left:
             index.note(
-                Arrival(frame.position, frame.signal, frame.collector, frame.received_at, frame.kept_below, left)
+                Arrival(
+                    frame.position, frame.signal, frame.collector, min(frame.received_at, now), frame.kept_below, left
+                )
             )
         count += len(left)
     return count

@@ -127,15 +127,18 @@ class Settler:
         self._dropped = dropped_by(options.drop_attributes)
         self._index.configure(rules, now)
 
-    def step(self, now: float) -> SettledBatch:
-        """Settle what is due, store it, and trim the journal. Never raises for what data or store do; `now` is seconds since 1970-01-01Z."""
+    def step(self, now: float, wall: float | None = None) -> SettledBatch:
+        """Settle what is due, store it, and trim the journal. Never raises for what data or store do.
+
+        `now` is seconds since 1970-01-01Z by the clock that arrivals are noted by; `wall`, where that is another, is noted as `settled_at`.
+        """
         batch = SettledBatch()
         if self._listening_since is not None:
             due = self._index.take_due(now, self._listening_since, TRACES_AT_ONCE)
             work = _Work(list(due.taken), [], SettledBatch(), due.more)
             try:
                 self._guarded(lambda: self._look_up(work, due.unknown, now))
-                self._guarded(lambda: self._settle(work, now))
+                self._guarded(lambda: self._settle(work, now if wall is None else wall))
             finally:
                 self._index.give_back(work.left, now + RETRY_SECONDS)
                 self._index.give_back(work.unstorable, now + UNSTORABLE_SECONDS)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from monitor.clock import Clock
+from monitor.clock import Clock, SteadyClock
 from monitor.judging.claims import Claimed, Claims, broke, holds_a_suspect, judge_by_looking
 from monitor.judging.definitions import DrawnFor
 from monitor.judging.judge import Judge
@@ -77,6 +77,7 @@ class EvaluationWorkers:
     ) -> None:
         self._budgets, self._redaction = budgets, redaction
         self._store, self._judges, self._clock, self._telemetry = store, judges, clock, telemetry
+        self._steady = SteadyClock(clock)  # of leases, waits and pauses
         self._tuning = tuning or WorkerTuning()
         self._claims = Claims(store)
         self._writer = VerdictWriter(store, clock, on_verdict)
@@ -175,7 +176,7 @@ class EvaluationWorkers:
     async def _claim(self, limit: int, lease_seconds: float, judge: str | None) -> Sequence[Claimed]:
         """Evaluations of one judge, and of none."""
         paused = {*self._judges, *self._unknown, *self._pauses.reasons()} - {judge}
-        now = self._clock.now()
+        now = self._steady.now()
 
         def claim() -> Sequence[Claimed]:
             spent = self._budgets.exhausted() if self._budgets else ()
@@ -232,10 +233,11 @@ class EvaluationWorkers:
 
     def _room(self, name: str, judge: Judge) -> int:
         """How many evaluations the judge can take now: some more than its slots, so that none is empty while we claim the next."""
-        now = self._clock.now()
+        now = self._steady.now()
         spent = judge.out_of_budget()
         if spent is not None:
-            self._pauses.hold(name, f"{spent} is used up until the next day (UTC)", next_day(now))
+            wall = self._clock.now()
+            self._pauses.hold(name, f"{spent} is used up until the next day (UTC)", now + next_day(wall) - wall)
         if self._stopping or self._pauses.is_paused(name, now) or judge.limiter.wait_seconds() > 0:
             return 0
         if not self._pauses.on_trial(name):
@@ -281,7 +283,7 @@ class EvaluationWorkers:
             await self._release([evaluation])
         else:
             await asyncio.to_thread(
-                self._store.postpone_evaluation, evaluation, self._clock.now() + self._tuning.no_judge_seconds
+                self._store.postpone_evaluation, evaluation, self._steady.now() + self._tuning.no_judge_seconds
             )
 
     async def _evaluate(self, item: Claimed, judge: Judge) -> None:
@@ -298,7 +300,7 @@ class EvaluationWorkers:
 
     async def _settle(self, evaluation: Evaluation, judgement: Judgement, judge: Judge) -> None:
         """Store the result, or put the evaluation off, or give it back."""
-        failure, now = judgement.failure, self._clock.now()
+        failure, now = judgement.failure, self._steady.now()
         if self._budgets is not None:
             self._budgets.spend(evaluation.monitor, judgement.usage)
         unreachable = failure is not None and failure.temporary and failure.type in UNREACHABLE
@@ -320,7 +322,7 @@ class EvaluationWorkers:
             until = now + delay_seconds(evaluation.attempts + 1, failure.retry_after_seconds)
             await asyncio.to_thread(self._store.postpone_evaluation, evaluation, until)
             return
-        self._writer.add([(evaluation, verdict_of(evaluation, judgement, now))])
+        self._writer.add([(evaluation, verdict_of(evaluation, judgement, self._clock.now()))])
 
     def _works(self, judge: Judge) -> None:
         self._pauses.fine(judge.name)

@@ -20,7 +20,7 @@ from monitor.store.protocol import Store, StoreUnwritable
 
 RETRY_SECONDS = 60.0
 """How soon a tick that failed is tried again; earlier when the next tick wakes the monitor."""
-CLOCK_CHECK_SECONDS = 10.0
+CLOCK_CHECK_SECONDS = 2.0
 CLOCK_JUMP_SECONDS = 1.0
 
 _log = logging.getLogger(__name__)
@@ -41,10 +41,14 @@ class TickTrigger(BaseTrigger):  # type: ignore[misc]
 
 @dataclass(slots=True)
 class _Worker:
-    """A monitor at work: `wake` says that a tick may be due; `since` is when it was set up or last found its clock put back."""
+    """A monitor at work: `wake` says that a tick may be due; `since` is when it was set up or last found its clock put back.
+
+    `looked` is when it was last looked at, by the wall clock and by one that is never moved.
+    """
 
     monitor: ScheduledMonitor
     since: float
+    looked: tuple[float, float]
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     running: asyncio.Lock = field(default_factory=asyncio.Lock)
     stopping: bool = False
@@ -133,14 +137,15 @@ class Scheduler:
         return oldest is not None and oldest < before
 
     async def _run_due(self, name: str, worker: _Worker) -> bool:
-        since = worker.since
+        since, now, passed = worker.since, self._clock.now(), self._clock.monotonic()
+        put_forward = (now - passed) - (worker.looked[0] - worker.looked[1]) > CLOCK_JUMP_SECONDS
         try:
             missed, ticks = await asyncio.to_thread(self._runner.due, name, worker.monitor, since)
         except Exception as error:
             _log.error("monitor %s: could not see what is due: %s", name, _said(error))
             return False
-        if missed is not None and not await self._run(name, worker, missed, missed=True):
-            return False
+        if missed is not None and not put_forward and not await self._run(name, worker, missed, missed=True):
+            return False  # ticks that the clock jumped over are not missed: what waits is drawn from
         for tick in ticks:
             if worker.stopping:
                 return True
@@ -148,6 +153,7 @@ class Scheduler:
                 return False
         if ticks and worker.since == since:  # unless the clock was put back meanwhile
             worker.since = max(since, ticks[-1])
+        worker.looked = (now, passed)
         return True
 
     async def _run(self, name: str, worker: _Worker, tick: float, *, missed: bool) -> bool:
@@ -187,7 +193,9 @@ class Scheduler:
         for name, monitor in monitors.items():
             worker = self._workers.get(name)
             if worker is None:
-                worker = self._workers[name] = _Worker(monitor, self._clock.now())
+                worker = self._workers[name] = _Worker(
+                    monitor, self._clock.now(), (self._clock.now(), self._clock.monotonic())
+                )
                 worker.task = asyncio.create_task(self._serve(name, worker), name=f"monitor {name}")
             worker.monitor = monitor
             worker.wake.set()

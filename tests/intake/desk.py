@@ -8,7 +8,7 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 
 from collectors.sink import Accepted, Encoding, Signal
-from monitor.clock import ManualClock
+from monitor.clock import ManualClock, SteadyClock
 from monitor.intake.index import Index
 from monitor.intake.journal import Journal
 from monitor.intake.options import SettlementOptions
@@ -39,14 +39,16 @@ class Desk:
 
     def start(self) -> None:
         """Open everything, replay, listen."""
+        self.steady = SteadyClock(self.clock)
         self.registry = CollectorRegistry()
         self.telemetry = Telemetry(self.registry)
-        self.journal = Journal(self._folder, self.clock, **self._limits)
+        self.journal = Journal(self._folder, self.steady, **self._limits)
         self.index = Index(self.rules)
-        self.intake = Intake(self.journal, self.index, self.telemetry, self.clock)
+        self.intake = Intake(self.journal, self.index, self.telemetry, self.steady)
         self.settler = Settler(self.journal, self.index, self.settled_into, self.telemetry, self.options)
-        self.replayed = replay(self.journal, self.index, self.telemetry, self.settled_into.consumed_positions)
-        self.settler.listen(self.clock.now())
+        consumed = self.settled_into.consumed_positions
+        self.replayed = replay(self.journal, self.index, self.telemetry, consumed, self.steady.now())
+        self.settler.listen(self.steady.now())
 
     def restart(self) -> None:
         """Die and come back: nothing is in memory any more."""
@@ -56,7 +58,7 @@ class Desk:
     def configure(self, **changes: object) -> None:
         """Change settlement options while running."""
         self.options = replace(self.options, **changes)  # type: ignore[arg-type]
-        self.settler.configure(self.rules, self.options, self.clock.now())
+        self.settler.configure(self.rules, self.options, self.steady.now())
 
     def send(self, body: bytes, signal: Signal = Signal.TRACES, encoding: Encoding = Encoding.PROTOBUF) -> Accepted:
         """One request, until it is acknowledged."""
@@ -71,7 +73,7 @@ class Desk:
         """Settle until nothing more is due at this moment; what the steps did together."""
         total = SettledBatch()
         while True:
-            batch = self.settler.step(self.clock.now())
+            batch = self.settler.step(self.steady.now(), self.clock.now())
             total = SettledBatch(
                 total.traces + batch.traces,
                 total.spans + batch.spans,

@@ -416,6 +416,24 @@ async def test_drain_releases_what_does_not_end(store: SqliteStore) -> None:
     assert states(store) == {"pending": 0, "error": 0, "done": 2}
 
 
+async def test_a_clock_that_is_moved_ends_no_lease(store: SqliteStore) -> None:
+    """While calls are under way the clock is put forward by more than their leases, and back: each is asked once and judged once."""
+    clock = ManualClock(T0 + 100)
+    pend(store, 2, ONE)
+    judge, client = scripted(clock, said("yes"), latency=0.1)
+    made = workers(store, clock, judge)
+    for step in (3600.0, -7200.0):
+        await made.turn()
+        while len(client.requests) < 2:
+            await asyncio.sleep(0)
+        clock.step(step)
+        assert not await made.turn()
+    await work(made)
+    assert len(client.requests) == 2
+    assert states(store) == {"pending": 0, "error": 0, "done": 2}
+    assert [item["attempts"] for item in store.list_evaluations(Query(state="done")).items] == [0, 0]
+
+
 async def test_a_full_disk_loses_no_verdict(
     store: SqliteStore, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
