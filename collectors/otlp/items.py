@@ -5,7 +5,8 @@ Ids, times and marks are all that intake needs. The attributes are checked to be
 
 from __future__ import annotations
 
-from collections.abc import Collection, Container, Iterator
+from bisect import bisect_left
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from collectors.otlp import marks, schema
@@ -22,13 +23,18 @@ _NAMES = {
 }
 
 
+Wanted = Callable[[bytes], bool]
+"""Of a trace id (16 bytes), whether anybody wants the trace's spans."""
+
+
 class Item(NamedTuple):
     """A span or log record of a request; its ordinal is its place in `Request.items`, in wire order.
 
     Ids are bytes, b"" where there is none (the parent of a root; the span of a log record that belongs to a whole trace). Times are
     nanoseconds since 1970-01-01Z as sent; a log record's time is `start`. `fault` tells why it is to be rejected, None when it is valid.
     `genai` is True for every span, and for log records of an agent's trace: only those are worth keeping. A log
-    record without trace id is an ordinary one, valid and not `genai`.
+    record without trace id is an ordinary one, valid and not `genai`. `unwanted` is True for a span of a trace that the caller of `split` does not want:
+    nothing else is known of it, not even whether the rest of it can be read.
     """
 
     trace_id: bytes
@@ -40,6 +46,7 @@ class Item(NamedTuple):
     end_marker: bool = False
     own_telemetry: bool = False
     genai: bool = True
+    unwanted: bool = False
 
     @property
     def valid(self) -> bool:
@@ -48,7 +55,7 @@ class Item(NamedTuple):
 
 
 class Request:
-    """A split request: its items, and its bytes without some of them."""
+    """A split request: its items, and its bytes with only some of them."""
 
     __slots__ = ("_parsed", "body", "items", "signal")
 
@@ -58,12 +65,9 @@ class Request:
         self.items = items
         self._parsed = parsed
 
-    def without(self, ordinals: Collection[int]) -> bytes:
-        """The request with those items left out; the very bytes when there are none to leave out."""
-        if not ordinals:
-            return self.body
-        dropped = frozenset(ordinals)
-        return _rebuilt(self._parsed, [ordinal for ordinal in range(len(self.items)) if ordinal not in dropped])
+    def keeping(self, ordinals: Sequence[int]) -> bytes:
+        """The request with only those items, given in ascending order; the very bytes when these are all."""
+        return self.body if len(ordinals) == len(self.items) else _rebuilt(self._parsed, ordinals)
 
     def rejection(self) -> str:
         """Where the first invalid item is and what would be right; "" when all are valid."""
@@ -92,17 +96,17 @@ class Request:
         return ".parentSpanId: should be empty or 8 bytes (16 hex digits in JSON)"
 
 
-def split(body: bytes, signal: Signal) -> Request:
-    """Take a protobuf request apart.
+def split(body: bytes, signal: Signal, wanted: Wanted | None = None) -> Request:
+    """Take a protobuf request apart. `wanted` tells of a trace id whether anybody wants its spans; those of other traces are not looked into.
 
     Raises MalformedRequest when the bytes are no such request: its frame, a resource or a scope cannot be read, or there are items and
     not one can be. An item that alone cannot be read or has wrong ids is marked by its `fault`.
     """
     parsed = parse(body, signal)
-    read = _span_items if signal is Signal.TRACES else _log_items
     items: list[Item] = []
     for resource, scope, raws in _scopes(parsed, signal):
-        items += read(raws, marks.own_resource(resource), scope)
+        own = marks.own_resource(resource)
+        items += _span_items(raws, own, wanted) if signal is Signal.TRACES else _log_items(raws, own, scope)
     request = Request(body, signal, parsed, items)
     if items and all(item.fault is RejectReason.MALFORMED for item in items):
         raise MalformedRequest(request.rejection())
@@ -111,7 +115,7 @@ def split(body: bytes, signal: Signal) -> Request:
 
 def select(body: bytes, signal: Signal, ordinals: Collection[int]) -> bytes:
     """The protobuf request with only those items. Several such byte strings, one after the other, are again one request."""
-    return _rebuilt(parse(body, signal), frozenset(ordinals))
+    return _rebuilt(parse(body, signal), sorted(frozenset(ordinals)))
 
 
 def parse(body: bytes, signal: Signal) -> Any:
@@ -141,11 +145,18 @@ def _message(kind: Any, pieces: Any, place: str) -> Any:
 
 
 _UNREADABLE = Item(b"", b"", b"", 0, 0, RejectReason.MALFORMED)
+_UNWANTED = Item(b"", b"", b"", 0, 0, unwanted=True)
+_TRACE_ID_TAG, _SPAN_ID_TAG = b"\x0a\x10", b"\x12\x08"
+"""How the first two fields of a span begin where they have the right length; every SDK writes them first."""
 
 
-def _span_items(raws: Any, own: bool, _scope: Any) -> Iterator[Item]:
+def _span_items(raws: Any, own: bool, wanted: Wanted | None) -> Iterator[Item]:
     parse_head = schema.SpanHead.FromString
+    asks = wanted is not None and not own
     for raw in raws:
+        if asks and _is_unwanted(raw, wanted):
+            yield _UNWANTED
+            continue
         try:
             span = parse_head(raw)
         except schema.DecodeError:
@@ -163,6 +174,14 @@ def _span_items(raws: Any, own: bool, _scope: Any) -> Iterator[Item]:
             trace_id, span_id, parent, span.start_time_unix_nano, span.end_time_unix_nano,
             RejectReason.INVALID_ID if wrong else None, marks.ends_invocation(attributes), own or marks.own_span(attributes),
         )  # fmt: skip
+
+
+def _is_unwanted(raw: bytes, wanted: Any) -> bool:
+    """Whether a span begins with right ids and its trace is unwanted."""
+    if raw[:2] != _TRACE_ID_TAG or raw[18:20] != _SPAN_ID_TAG:
+        return False
+    trace_id, span_id = raw[2:18], raw[20:28]
+    return len(span_id) == SPAN_ID_BYTES and trace_id != _NO_TRACE and span_id != _NO_SPAN and not wanted(trace_id)
 
 
 def _log_items(raws: Any, own: bool, scope: Any) -> Iterator[Item]:
@@ -188,18 +207,19 @@ def _log_items(raws: Any, own: bool, scope: Any) -> Iterator[Item]:
         )  # fmt: skip
 
 
-def _rebuilt(parsed: Any, keep: Container[int]) -> bytes:
-    """The request with only the items in `keep`; resources and scopes that lose all of theirs go with them."""
+def _rebuilt(parsed: Any, keep: Sequence[int]) -> bytes:
+    """The request with only the items in `keep`, in ascending order; resources and scopes that lose all of theirs go with them."""
     out = schema.SplitRequest()
-    ordinal = 0
+    first = at = 0
     for resource in parsed.resources:
         target = None
         for scope in resource.scopes:
-            kept = [raw for place, raw in enumerate(scope.items, ordinal) if place in keep]
-            ordinal += len(scope.items)
-            if kept:
+            items, end = scope.items, bisect_left(keep, first + len(scope.items), at)
+            if end > at:
                 if target is None:
                     target = out.resources.add(resource=resource.resource, schema_url=resource.schema_url)
+                kept = [items[ordinal - first] for ordinal in keep[at:end]]
                 target.scopes.add(scope=scope.scope, items=kept, schema_url=scope.schema_url)
+            first, at = first + len(items), end
     result: bytes = out.SerializeToString()
     return result

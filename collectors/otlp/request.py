@@ -1,7 +1,7 @@
 """An OTLP export request: taken apart, thinned out, decoded, and read from JSON. What the rest of the program knows of OTLP's wire."""
 
 from collectors.otlp.decode import Decoded, decode
-from collectors.otlp.items import Item, Request, select, split
+from collectors.otlp.items import Item, Request, Wanted, select, split
 from collectors.otlp.otlp_json import Converted, from_json
 
-__all__ = ["Converted", "Decoded", "Item", "Request", "decode", "from_json", "select", "split"]
+__all__ = ["Converted", "Decoded", "Item", "Request", "Wanted", "decode", "from_json", "select", "split"]

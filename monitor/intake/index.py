@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from collectors.otlp.request import Item
 from collectors.sink import Signal
-from monitor.intake.opentrace import OpenTrace, Place, record
+from monitor.intake.opentrace import OpenTrace, Place, packed
 from monitor.intake.settling import SettlingRules, due
 from monitor.model.invocation import SettledBy
 from monitor.model.origin import waiting_for
@@ -110,9 +110,8 @@ class Index:
             self._open[trace.collector] -= 1  # what is delivered is live, whoever read it again before
             self._open[arrival.collector] += 1
             trace.collector = arrival.collector
-        segment, offset = arrival.position.segment, arrival.position.offset
-        records = [record(item, arrival.signal, Place(segment, offset, ordinal)) for ordinal, item in items]
-        trace.add(records, arrival.received_at, arrival.kept_below, any(item.end_marker for _, item in items))
+        records = packed(items, arrival.signal, arrival.position)
+        trace.add(records, arrival.received_at, arrival.kept_below, any([item.end_marker for _, item in items]))
         at_once = trace.end_marker or trace.item_count > self.rules.max_spans
         self._look(trace_id, trace, arrival.received_at + (0.0 if at_once else self.rules.settle_after))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from collectors.otlp.request import Item
@@ -27,11 +27,14 @@ class Place(NamedTuple):
     ordinal: int
 
 
-def record(item: Item, signal: Signal, place: Place) -> bytes:
-    """An item as it is kept in memory."""
-    ended = item.end > 0 and item.end >= item.start
-    flags = _LOG if signal is Signal.LOGS else _ENDED if ended else 0
-    return RECORD.pack(item.span_id, item.parent_span_id, *place, flags)
+def packed(items: Iterable[tuple[int, Item]], signal: Signal, position: JournalPosition) -> list[bytes]:
+    """Items of one frame, with their ordinals in it, as they are kept in memory. Every span comes through here."""
+    segment, offset = position.segment, position.offset
+    pack, log = RECORD.pack, _LOG if signal is Signal.LOGS else 0
+    return [
+        pack(span_id, parent, segment, offset, ordinal, log or (_ENDED if end > 0 and end >= start else 0))
+        for ordinal, (_, span_id, parent, start, end, *_) in items
+    ]
 
 
 class OpenTrace:

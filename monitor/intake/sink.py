@@ -10,7 +10,7 @@ from collections import Counter
 from concurrent.futures import Future
 from dataclasses import dataclass
 
-from collectors.otlp.request import Item, Request, from_json, split
+from collectors.otlp.request import Item, Request, Wanted, from_json, split
 from collectors.sink import Accepted, Encoding, MalformedRequest, Overloaded, RejectReason, Signal
 from monitor.clock import Clock
 from monitor.intake.faults import JournalUnwritable
@@ -138,7 +138,8 @@ class Intake:
             body, repaired = converted.body, converted.repaired
         now = self._clock.now()
         kept_below = self._kept_below.at(now)
-        found = self._sort(split(body, signal), now)
+        wanted = None if self._kept_below.keeps_all(now) else self._wanted(now)
+        found = _sorted(split(body, signal, wanted), wanted)
         answer: Future[Accepted] = Future()
         answer.set_running_or_notify_cancel()  # a client that goes away does not cancel what is under way
 
@@ -161,8 +162,7 @@ class Intake:
     def _append(self, found: _Sorted, collector: str, kept_below: float) -> Future[JournalPosition]:
         """Write what is kept; it is indexed by the committer, in journal order, once it is durable."""
         signal = found.request.signal
-        kept = {ordinal for ordinal, _ in found.kept}
-        frame = found.request.without([n for n in range(len(found.request.items)) if n not in kept])
+        frame = found.request.keeping([ordinal for ordinal, _ in found.kept])
         items = [(place, item) for place, (_, item) in enumerate(found.kept)]  # ordinals in what is written
         received_at = self._clock.now()
 
@@ -175,31 +175,19 @@ class Intake:
             self._telemetry.rejected(collector_of(collector), RejectReason.OVERLOADED, len(found.request.items))
             raise
 
-    def _sort(self, request: Request, now: float) -> _Sorted:
-        found = _Sorted(request, [], Counter(), Counter())
+    def _wanted(self, now: float) -> Wanted:
+        """Whether a monitor can draw a trace as a whole, each asked once. One that is open is kept whole when a reload lowers the rate."""
         drawn: dict[bytes, bool] = {}
-        all_kept = self._kept_below.keeps_all(now)
-        for ordinal, item in enumerate(request.items):
-            if item.fault is not None:
-                found.rejected[item.fault] += 1
-            elif not item.genai:
-                found.dropped[DropReason.NOT_GENAI] += 1
-            elif item.own_telemetry:
-                found.dropped[DropReason.OWN_TELEMETRY] += 1
-            elif not all_kept and not self._can_be_drawn(item.trace_id, now, drawn):
-                found.dropped[DropReason.SAMPLED_OUT] += 1
-            else:
-                found.kept.append((ordinal, item))
-        return found
 
-    def _can_be_drawn(self, trace_id: bytes, now: float, drawn: dict[bytes, bool]) -> bool:
-        """Whether a monitor can draw the trace as a whole. One that is open is kept whole when a reload lowers the rate."""
-        known = drawn.get(trace_id)
-        if known is None:
-            known = drawn[trace_id] = trace_id in self._index or self._kept_below.keeps(
-                trace_id, sampling_number(trace_id.hex()), now
-            )
-        return known
+        def wanted(trace_id: bytes) -> bool:
+            known = drawn.get(trace_id)
+            if known is None:
+                known = drawn[trace_id] = trace_id in self._index or self._kept_below.keeps(
+                    trace_id, sampling_number(trace_id.hex()), now
+                )
+            return known
+
+        return wanted
 
     def _count(self, found: _Sorted, collector: str, repaired: int) -> None:
         count = len(found.request.items)
@@ -213,6 +201,24 @@ class Intake:
             self._telemetry.spans_dropped.labels(cause).inc(dropped)
         if repaired:
             self._telemetry.values_repaired.inc(repaired)
+
+
+def _sorted(request: Request, wanted: Wanted | None) -> _Sorted:
+    found = _Sorted(request, [], Counter(), Counter())
+    for ordinal, item in enumerate(request.items):
+        if item.fault is not None:
+            found.rejected[item.fault] += 1
+        elif item.unwanted:
+            found.dropped[DropReason.SAMPLED_OUT] += 1
+        elif not item.genai:
+            found.dropped[DropReason.NOT_GENAI] += 1
+        elif item.own_telemetry:
+            found.dropped[DropReason.OWN_TELEMETRY] += 1
+        elif wanted is not None and not wanted(item.trace_id):
+            found.dropped[DropReason.SAMPLED_OUT] += 1
+        else:
+            found.kept.append((ordinal, item))
+    return found
 
 
 def _unwritable(fault: BaseException) -> str:

@@ -100,18 +100,32 @@ def test_a_request_without_items_is_fine() -> None:
     assert split(field(1, b""), T).items == []
 
 
-def test_without_leaves_items_out() -> None:
-    """`without` drops items and keeps resource and scope of the rest; nothing dropped is the same bytes."""
+def test_keeping_leaves_the_other_items_out() -> None:
+    """`keeping` keeps resource and scope of what is kept and drops those that lose all; everything kept is the same bytes."""
     body = traces(span(span_id=b"aaaaaaaa"), span(span_id=b"bbbbbbbb"), resource={"service.name": "s"}) + traces(
         span(span_id=b"cccccccc")
     )
     request = split(body, T)
-    assert request.without([]) is body
-    left = ExportTraceServiceRequest.FromString(request.without({0, 2}))
+    assert request.keeping([0, 1, 2]) is body
+    left = ExportTraceServiceRequest.FromString(request.keeping([1]))
     assert len(left.resource_spans) == 1
     assert left.resource_spans[0].resource.attributes[0].value.string_value == "s"
     assert [s.span_id for s in left.resource_spans[0].scope_spans[0].spans] == [b"bbbbbbbb"]
-    assert request.without([0, 1, 2]) == b""
+    assert [item.span_id for item in split(request.keeping([0, 2]), T).items] == [b"aaaaaaaa", b"cccccccc"]
+    assert request.keeping([]) == b""
+
+
+def test_spans_that_nobody_wants_are_not_looked_into() -> None:
+    """An unwanted trace's span is told by its ids alone, whatever follows them; one with wrong ids, or that begins in another way, is read."""
+    other = b"fedcba9876543210"
+    unwanted = span(trace_id=other).SerializeToString()
+    reordered = span(trace_id=other).SerializeToString().removeprefix(field(1, other)) + field(1, other)
+    zeros = span(trace_id=other, span_id=bytes(8)).SerializeToString()
+    body = frame(span().SerializeToString(), unwanted, unwanted[:28] + b"\x07", reordered, zeros)
+    items = split(body, T, wanted=lambda trace_id: trace_id == TRACE).items
+    assert [item.unwanted for item in items] == [False, True, True, False, False]
+    assert [item.fault for item in items] == [None, None, None, None, RejectReason.INVALID_ID]
+    assert items[3].trace_id == other
 
 
 def test_select_keeps_items_and_concatenation_is_a_request() -> None:
