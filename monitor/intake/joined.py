@@ -18,7 +18,6 @@ from monitor.intake.settlement import (
     packed,
     plain,
     read_all,
-    settled_by_all,
 )
 from monitor.intake.settling import complete_spans
 from monitor.intake.turns import Affected, Loose, keys_of
@@ -55,11 +54,13 @@ def settle_turns(affected: Affected, members: Mapping[str, Member], options: Set
 
     A trace whose raw spans are not stored (any more) cannot be put together with others: what goes on from it stays by itself.
     """
-    turns = [[_whole(members[one.trace_id]) for one in turn] for turn in affected.turns]
-    if any(one is None for turn in turns for one in turn):
-        turns = [[one] for turn in turns for one in turn if one is not None and one.member.stored is None]
-    whole = [[one for one in turn if one is not None] for turn in turns]
-    return _unchanged(whole, options, now) if _stands(whole, options) else _settled(whole, options, now)
+    turns = [[members[one.trace_id] for one in turn] for turn in affected.turns]
+    if _stands(members.values(), options):
+        return _unchanged(turns, options, now)
+    whole = [[_whole(one) for one in turn] for turn in turns]
+    if any(one is None for turn in whole for one in turn):
+        whole = [[one] for turn in whole for one in turn if one is not None and one.member.stored is None]
+    return _settled([[one for one in turn if one is not None] for turn in whole], options, now)
 
 
 def _whole(member: Member) -> _Whole | None:
@@ -75,10 +76,11 @@ def _whole(member: Member) -> _Whole | None:
     return _Whole(member, before, distinct_of(before, member.material or nothing))
 
 
-def _stands(turns: Sequence[_Turn], options: SettlementOptions) -> bool:
+def _stands(members: Iterable[Member], options: SettlementOptions) -> bool:
     """Whether what is stored stays as it is, whatever came (`late_spans: ignore`, or too late)."""
-    fresh = [one.member.taken for turn in turns for one in turn if one.member.taken is not None]
-    stored = [one.member.stored for turn in turns for one in turn if one.member.stored is not None]
+    together = list(members)
+    fresh = [one.taken for one in together if one.taken is not None]
+    stored = [one.stored for one in together if one.stored is not None]
     return any(is_ignored(taken, known, options) for taken in fresh for known in stored)
 
 
@@ -114,21 +116,16 @@ def _stored(wholes: Iterable[_Whole]) -> list[StoredInvocation]:
 
 def _how(turn: _Turn) -> SettledBy:
     """What settled the turn: the strongest that holds of all its traces."""
-    ways: list[SettledBy] = []
-    for one in turn:
-        taken, stored = one.member.taken, one.member.stored
-        if taken is not None and stored is not None:
-            ways.append(settled_by_all(taken, stored, one.distinct.spans))
-        elif taken is not None:
-            ways.append(taken.settled_by)
-        elif stored is not None:
-            ways.append(SettledBy(stored.settled_by))
-    if SettledBy.END_MARKER in ways:
+    come = [one.member.taken.settled_by for one in turn if one.member.taken is not None]
+    before = [SettledBy(one.member.stored.settled_by) for one in turn if one.member.stored is not None]
+    if SettledBy.END_MARKER in (*come, *before):
         return SettledBy.END_MARKER
+    if SettledBy.MAX_AGE in come:
+        return SettledBy.MAX_AGE
     own = {one.member.loose.trace_id for one in turn}
     if complete_spans(span for one in turn for span in one.distinct.spans if span.trace_id in own):
         return SettledBy.ROOT_ENDED
-    return SettledBy.MAX_AGE if SettledBy.MAX_AGE in ways else SettledBy.IDLE
+    return SettledBy.IDLE
 
 
 def _late(turn: _Turn) -> int:
@@ -158,7 +155,7 @@ def _collector(turn: _Turn) -> str:
 def _settlement(one: _Whole, turn: _Turn, by: SettledBy, options: SettlementOptions, now: float) -> TraceSettlement:
     """What is stored of a member, without the invocations."""
     member = one.member
-    tie = _tie(member, turn)
+    tie = _tie(member, [other.member for other in turn])
     if member.taken is None or member.material is None:
         return replace(_as_stored(member, options), tie=tie)
     stored = member.stored
@@ -173,9 +170,9 @@ def _settlement(one: _Whole, turn: _Turn, by: SettledBy, options: SettlementOpti
     )
 
 
-def _tie(member: Member, turn: _Turn) -> TurnTie:
-    first = min(turn, key=lambda one: min((piece.key for piece in one.member.loose.pieces), default=(2**64, 0, "")))
-    name = first.member.loose.trace_id if len(turn) > 1 else None
+def _tie(member: Member, turn: Sequence[Member]) -> TurnTie:
+    first = min(turn, key=lambda one: min((piece.key for piece in one.loose.pieces), default=(2**64, 0, "")))
+    name = first.loose.trace_id if len(turn) > 1 else None
     return TurnTie(name, keys_of(member.loose.pieces), packed_pieces(member.loose.pieces))
 
 
@@ -223,13 +220,22 @@ def _counted(turns: Sequence[_Turn], settlements: Sequence[TraceSettlement]) -> 
     return Settled(first, added, duplicates, late, others=tuple(others))
 
 
-def _unchanged(turns: Sequence[_Turn], options: SettlementOptions, now: float) -> Settled:
+def _unchanged(turns: Sequence[Sequence[Member]], options: SettlementOptions, now: float) -> Settled:
     """What came is noted as read and counted, and belongs to the turn; what is stored of the turn stays as it is."""
     settlements: list[TraceSettlement] = []
+    late = 0
     for turn in turns:
-        at = min((one.member.stored.settled_at for one in turn if one.member.stored is not None), default=now)
+        at = min((one.stored.settled_at for one in turn if one.stored is not None), default=now)
         for one in turn:
-            told = _settlement(one, turn, _how(turn), options, at)
-            kept = one.member.stored.spans if one.member.stored is not None else None
-            settlements.append(replace(told, spans=kept))
-    return replace(_counted(turns, settlements), spans=0)
+            if one.taken is None or one.material is None:
+                settlements.append(replace(_as_stored(one, options), tie=_tie(one, turn)))
+                continue
+            count = len(one.material.spans.spans) + len(one.material.records.logs)
+            late += count
+            told = plain(one.taken, one.material, options, at)
+            if one.stored is not None:
+                told = replace(told, settled_by=one.stored.settled_by, spans=one.stored.spans)
+            before = one.stored.late_spans if one.stored is not None else 0
+            settlements.append(replace(told, late_spans=before + count, tie=_tie(one, turn)))
+    first, *others = settlements
+    return Settled(first, late=late, others=tuple(others))
