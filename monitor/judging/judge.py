@@ -70,7 +70,7 @@ class Judge:
     limiter: RateLimiter = field(init=False)
     budget: DailyBudget = field(init=False)
     asker: Asker = field(init=False)
-    _told: tuple[JudgedSpec, str] | None = field(init=False, default=None)
+    _told: tuple[JudgedSpec, bool, str] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self.limiter = RateLimiter(self.settings.limits, self.clock)
@@ -137,16 +137,16 @@ class Judge:
         mark = self.new_mark()
         shown = transcript(seen.invocation, mark, seen.view, self.transcript_limits)
         messages = (
-            ChatMessage("system", self._system(kind, spec)),
+            ChatMessage("system", self._system(kind, spec, bool(seen.invocation.turns))),
             ChatMessage("user", user_message(shown.text, mark)),
         )
         return _Task(rubric, kind, spec, parameters, Question(kind, spec, shown.text), shown, messages)
 
-    def _system(self, kind: JudgedKind, spec: JudgedSpec) -> str:
+    def _system(self, kind: JudgedKind, spec: JudgedSpec, conversation: bool) -> str:
         """The system message, the same for all invocations of a rubric; rendered once for the rubric read last."""
-        if self._told is None or self._told[0] is not spec:
-            self._told = (spec, system_message(kind, spec))
-        return self._told[1]
+        if self._told is None or self._told[0] is not spec or self._told[1] is not conversation:
+            self._told = (spec, conversation, system_message(kind, spec, conversation=conversation))
+        return self._told[2]
 
     async def _ask(self, task: _Task) -> Judgement:
         calls: list[Call] = []

@@ -15,11 +15,12 @@ import sys
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from monitor.judging.looking import judge_deterministic
 from monitor.model.invocation import Invocation
 from monitor.model.verdict import ErrorType, EvaluationFailure, Judgement, Outcome
-from monitor.model.wire import invocation_json
+from monitor.model.wire import conversation_json, invocation_json
 from monitor.rubrics.kinds.code import CodeSpec
 from monitor.rubrics.kinds.kind import ReplyFault, is_program
 from monitor.rubrics.kinds.needs import unmet
@@ -64,11 +65,16 @@ async def run_program(rubric: Rubric, invocation: Invocation) -> Judgement:
     output = _Output()
     try:
         await _check_unchanged(spec)
-        await _run(spec, json.dumps(invocation_json(invocation), ensure_ascii=False).encode(), output)
+        await _run(spec, json.dumps(_given(invocation), ensure_ascii=False).encode(), output)
     except _Failed as failed:
         return _failure(spec, str(failed), output)
     said = kind.read_output(spec, output.stdout.decode("utf-8", "replace"))
     return _failure(spec, said.message, output) if isinstance(said, ReplyFault) else said
+
+
+def _given(invocation: Invocation) -> dict[str, Any]:
+    """What a program reads: the invocation, or the conversation as its turns."""
+    return conversation_json(invocation) if invocation.turns else invocation_json(invocation)
 
 
 def _failure(spec: CodeSpec, message: str, output: _Output) -> Judgement:

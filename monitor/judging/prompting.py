@@ -41,15 +41,20 @@ def _template(kind: str, revision: int) -> Template:
     return environment.get_template(f"{kind}.{revision}.md.j2")
 
 
-def system_message(kind: JudgedKind, spec: JudgedSpec) -> str:
-    """What the judge is told: its task, the rubric, the form of the reply. The same for every invocation, so servers can cache it."""
+def system_message(kind: JudgedKind, spec: JudgedSpec, *, conversation: bool = False) -> str:
+    """What the judge is told: its task, the rubric, the form of the reply; of a conversation, what that changes. The same for every invocation and
+    for every conversation, so servers can cache it.
+    """
     variables: Mapping[str, Any] = {
         "about": spec.about,
         "instructions": spec.instructions,
         "reply_schema": json.dumps(kind.reply_schema(spec), ensure_ascii=False, separators=(",", ":")),
         **kind.variables(spec),
     }
-    return _template(kind.name, spec.prompt).render(variables)
+    told = _template(kind.name, spec.prompt).render(variables)
+    if not conversation:
+        return told
+    return f"{told}\n\n{_template('conversation', spec.prompt).render(kind=kind.name, about=spec.about).strip()}"
 
 
 def user_message(transcript: str, mark: str) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from monitor.judging.presidio import Finder, finder
 from monitor.judging.recognisers import ORDER, RECOGNISERS, SECRET_KEYS, Recogniser
+from monitor.model.conversation import conversation
 from monitor.model.invocation import Invocation, Message, ToolCall, ToolDefinition
 from monitor.settings.privacy import Redaction
 
@@ -99,6 +100,13 @@ def redacted(invocation: Invocation, redaction: Redaction) -> Invocation:
     if not redaction:
         return invocation
     redactor = Redactor(frozenset(redaction.kinds), tuple(finder(one) for one in redaction.presidio))
+    if invocation.turns:  # one redactor for all of them: a pseudonym is the same in every turn
+        turns = [_redacted(redactor, turn) for turn in invocation.turns]
+        return conversation(turns, invocation.id, invocation.revision)
+    return _redacted(redactor, invocation)
+
+
+def _redacted(redactor: Redactor, invocation: Invocation) -> Invocation:
     return replace(
         invocation,
         system_instructions=redactor.optional(invocation.system_instructions),

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from monitor.judging.room import fair_share, kept_ends
 from monitor.model.invocation import Invocation, Message, ToolCall, ToolDefinition
 
 
@@ -23,6 +24,23 @@ class TranscriptLimits:
     tool_values: int = 120_000
     message: int = 8_000
     messages: int = 60_000
+    turns: int = 240_000
+    turn: int = 1_500
+    """All turns of a conversation together, and the room below which a turn is left out rather than cut further."""
+
+    def within(self, room: int) -> TranscriptLimits:
+        """The limits of one turn that is to fit into so much room: a quarter each for the request and the answer, a half for what tools say."""
+        return replace(
+            self,
+            text=min(self.text, room // 4),
+            tool_value=min(self.tool_value, room // 4),
+            tool_values=min(self.tool_values, room // 2),
+        )
+
+    @property
+    def most_calls(self) -> int:
+        """How many tool calls of a turn are shown at most."""
+        return max(2, self.tool_values // 400)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +76,11 @@ class _Writer:
         if cut is not text:
             self.truncated.append(path)
         self.lines.append(cut)
+
+    @property
+    def size(self) -> int:
+        """Characters, line ends included."""
+        return sum(len(line) + 1 for line in self.lines)
 
     def section(self, heading: str, value: Any, path: str, limit: int) -> None:
         """A heading with its content."""
@@ -101,6 +124,9 @@ def transcript(
     """The invocation for a judge. `mark` is random for each call; `view` may be just what the rubric is about."""
     bounds, seen = limits or TranscriptLimits(), View(view) if isinstance(view, str) else view
     writer = _Writer(mark)
+    if invocation.turns:
+        _conversation(writer, invocation, seen, bounds)
+        return Transcript("\n".join(writer.lines), tuple(writer.truncated))
     writer.heading("record begins")
     if invocation.system_instructions and seen.shows("system_instructions"):
         writer.section("instructions of the agent", invocation.system_instructions, "system_instructions", bounds.text)
@@ -120,6 +146,58 @@ def transcript(
         writer.section("the run ended with an error", invocation.error, "error", bounds.tool_value)
     writer.heading("record ends")
     return Transcript("\n".join(writer.lines), tuple(writer.truncated))
+
+
+def _conversation(writer: _Writer, invocation: Invocation, seen: View, bounds: TranscriptLimits) -> None:
+    """All turns of a conversation; what is too long is cut in turns that are longer than their share, and very many turns in their middle."""
+    turns = invocation.turns
+    writer.heading("record begins")
+    if turns[0].system_instructions and seen.shows("system_instructions"):
+        writer.section("instructions of the agent", turns[0].system_instructions, "system_instructions", bounds.text)
+    if invocation.tool_definitions and seen.shows("tool_definitions"):
+        _tools(writer, invocation.tool_definitions, bounds)
+    if seen.shows("history"):
+        _history(writer, turns[0].history, bounds)
+    first, last = kept_ends(len(turns), bounds.turns // bounds.turn)
+    shown = [*range(first), *range(len(turns) - last, len(turns))]
+    pieces = {place: _turn(writer.mark, turns, place, seen, bounds) for place in shown}
+    share = fair_share([piece.size for piece in pieces.values()], bounds.turns)
+    for place in shown:
+        if place == len(turns) - last and len(shown) < len(turns):
+            writer.truncated.append("turns")
+            writer.heading(f"turns {first + 1} to {place} are left out")
+        piece = pieces[place]
+        if piece.size > share:
+            piece = _turn(writer.mark, turns, place, seen, bounds.within(share))
+        writer.lines += piece.lines
+        writer.truncated += [f"turns[{place}].{path}" for path in piece.truncated]
+    for name, text in seen.context.items():
+        writer.section(f"context: {name}", text, f"context.{name}", bounds.text)
+    writer.heading("record ends")
+
+
+def _turn(mark: str, turns: Sequence[Invocation], place: int, seen: View, bounds: TranscriptLimits) -> _Writer:
+    """One turn: the request, the tool calls, the answer. Who answers is said where several agents do."""
+    turn, writer, is_last = turns[place], _Writer(mark), place == len(turns) - 1
+    names = {one.agent_name for one in turns}
+    by = f", agent {turn.agent_name}" if len(names) > 1 and turn.agent_name else ""
+    writer.heading(f"turn {place + 1} of {len(turns)}{by}")
+    before = turns[place - 1].system_instructions if place else turn.system_instructions
+    if turn.system_instructions not in (None, before) and seen.shows("system_instructions"):
+        limit = min(bounds.message, bounds.text)
+        writer.section("instructions, changed", turn.system_instructions, "system_instructions", limit)
+    if seen.shows("user_input"):
+        writer.section("request of the user", turn.user_input or "(not recorded)", "user_input", bounds.text)
+    if seen.shows("tool_calls"):
+        _steps(writer, turn, bounds, seen.shows("tool_results"), bounds.most_calls)
+    if is_last and seen.shows("final_response"):
+        _answer(writer, turn, seen.sentences, bounds)
+    elif not is_last and "final_response" not in seen.hide:
+        answer = turn.final_response if turn.final_response is not None else "(none)"
+        writer.section("answer of the agent", answer, "final_response", bounds.text)
+    if turn.error is not None:
+        writer.section("the turn ended with an error", turn.error, "error", bounds.tool_value)
+    return writer
 
 
 def _tools(writer: _Writer, definitions: Sequence[ToolDefinition], bounds: TranscriptLimits) -> None:
@@ -161,15 +239,23 @@ def _parts(message: Message) -> Iterator[str]:
         yield content if part.get("type") == "text" and isinstance(content, str) else shown(dict(part))
 
 
-def _steps(writer: _Writer, invocation: Invocation, bounds: TranscriptLimits, results: bool) -> None:
-    """Tool calls in order with what they returned. Many share the room that there is."""
+def _steps(
+    writer: _Writer, invocation: Invocation, bounds: TranscriptLimits, results: bool, most: int | None = None
+) -> None:
+    """Tool calls in order with what they returned. Many share the room that there is; of more than `most` the first and the last are shown."""
     calls = invocation.tool_calls
     if not calls:
         missing = "tool_calls" in invocation.completeness.missing
         writer.heading("tool calls: not recorded" if missing else "tool calls: none")
         return
-    room = max(200, min(bounds.tool_value, bounds.tool_values // len(calls)))
+    first, last = kept_ends(len(calls), most or len(calls))
+    room = max(200, min(bounds.tool_value, bounds.tool_values // (first + last)))
     for index, call in enumerate(calls):
+        if first <= index < len(calls) - last:
+            if index == first:
+                writer.truncated.append("tool_calls")
+                writer.heading(f"tool calls {first + 1} to {len(calls) - last} are left out")
+            continue
         by = f" by {call.agent_name}" if call.agent_name else ""
         writer.heading(f"tool call {index + 1}{by}: {call.name}, status {call.status.value}")
         _call(writer, call, f"tool_calls[{index}]", invocation, room, results)

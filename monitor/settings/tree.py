@@ -281,13 +281,6 @@ class MonitorSettings(Section):
     def _plain_list(cls, value: Any) -> Any:
         return {name: {} for name in value} if isinstance(value, list) else value
 
-    @field_validator("level")
-    @classmethod
-    def _conversations_later(cls, value: str) -> str:
-        if value == "conversation":
-            raise ValueError("`conversation` is promised for a later version; only `invocation` can be used yet")
-        return value
-
 
 class OtlpExporter(Section):
     """Where `gen_ai.evaluation.result` log records go."""

@@ -190,6 +190,7 @@ def test_the_last_word_is_ours() -> None:
 
 PINNED = {
     "claims.1.md.j2": "9fdd439e5c75aa6b",
+    "conversation.1.md.j2": "a9acd96dfcb3f5d5",
     "graded.1.md.j2": "8e7d7a4cde841e3f",
     "properties.1.md.j2": "921161de5afdc9f3",
     "shared.1.md.j2": "572e232e5a59ee2b",

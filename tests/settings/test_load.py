@@ -43,7 +43,7 @@ def test_an_empty_file_is_the_defaults() -> None:
         ("monitors:\n  m:\n    rubrics: []\n", "rubricd.yaml:3: monitors.m.rubrics: should be"),
         ("monitors:\n  m:\n    rubrics: [a]\n    schedule: {}\n", "rubricd.yaml:4: monitors.m.schedule: give `every` or `cron`"),
         ("monitors:\n  m:\n    rubrics: [a]\n    sample: {rate: 1.5}\n", "rubricd.yaml:4: monitors.m.sample.rate: should be"),
-        ("monitors:\n  m:\n    rubrics: [a]\n    level: conversation\n", "rubricd.yaml:4: monitors.m.level: `conversation` is promised for a later"),
+        ("monitors:\n  m:\n    rubrics: [a]\n    level: session\n", "rubricd.yaml:4: monitors.m.level: "),
         ("storage: {database: 'postgresql://db/x'}\n", "rubricd.yaml:1: storage.database: only `sqlite` can be used yet"),
         ("? [a]\n: 2\n", "rubricd.yaml:1: no YAML: line 1: a list or map is no key"),
         ("a: " + "[" * 3000, "rubricd.yaml: no YAML: nested too deeply"),

@@ -34,13 +34,20 @@ def messages(*texts: tuple[str, str]) -> str:
 
 
 def run_agent(
-    tracers: TracerProvider, agent: str, question: str, answer: str | None, tool: dict[str, Any] | None = None
+    tracers: TracerProvider,
+    agent: str,
+    question: str,
+    answer: str | None,
+    tool: dict[str, Any] | None = None,
+    conversation: str | None = None,
 ) -> str:
-    """One agent run with an optional tool call; returns its trace id."""
+    """One agent run with an optional tool call, a turn of a conversation where that is named; returns its trace id."""
     tracer = tracers.get_tracer("test-agent")
     with tracer.start_as_current_span(f"invoke_agent {agent}") as root:
         root.set_attributes({"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": agent})
         root.set_attribute("gen_ai.input.messages", messages(("user", question)))
+        if conversation is not None:
+            root.set_attribute("gen_ai.conversation.id", conversation)
         with tracer.start_as_current_span("chat gpt-test") as chat:
             chat.set_attributes(
                 {"gen_ai.operation.name": "chat", "gen_ai.request.model": "gpt-test", "gen_ai.usage.input_tokens": 10}

@@ -6,7 +6,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from monitor.model.invocation import Invocation, ToolCall, ToolStatus
@@ -38,7 +38,8 @@ def _lacks(invocation: Invocation, field_: str, *, empty_is_known: bool = False)
 
 def _calls(invocation: Invocation) -> Finding | None:
     """Tool calls must be in the telemetry, or known to be none; what they returned matters not."""
-    missing = not invocation.tool_calls and "tool_calls" in invocation.completeness.missing
+    none = not invocation.tool_calls or bool(invocation.turns)
+    missing = none and "tool_calls" in invocation.completeness.missing
     return Finding(None, lacking="missing:tool_calls") if missing else None
 
 
@@ -280,7 +281,32 @@ EXPECTATIONS: Mapping[str, Callable[[Any, Invocation], Finding]] = {
 """The keys of `expect`; `check.Expect` has a field for each."""
 
 
+EVERY_TURN = frozenset({
+    "known_tools", "max_repeated_tool_calls", "forbidden_text", "forbidden_regex", "no_error", "max_latency",
+})  # fmt: skip
+"""Of a conversation these must hold in each of its turns."""
+
+LAST_TURN = frozenset({"final_response_present", "final_response_schema", "required_text", "required_regex"})
+"""These are about a conversation's last turn. All others are about all turns together: their tool calls, tokens, model calls."""
+
+
 def findings(settings: Iterator[tuple[str, Any]], invocation: Invocation) -> Iterator[tuple[str, Finding]]:
     """What is found for each expectation that is set."""
     for key, setting in settings:
-        yield key, EXPECTATIONS[key](setting, invocation)
+        if invocation.turns and key in EVERY_TURN:
+            yield key, _in_every_turn(EXPECTATIONS[key], setting, invocation.turns)
+        elif invocation.turns and key in LAST_TURN:
+            yield key, EXPECTATIONS[key](setting, invocation.turns[-1])
+        else:
+            yield key, EXPECTATIONS[key](setting, invocation)
+
+
+def _in_every_turn(check: Callable[[Any, Invocation], Finding], setting: Any, turns: Sequence[Invocation]) -> Finding:
+    """Holds where it holds in every turn that it applies to. One turn in which it does not decides; else one of which it cannot be told."""
+    found = [check(setting, turn) for turn in turns]
+    for place, one in enumerate(found, 1):
+        if one.held is False:
+            return replace(one, explanation=f"Turn {place}: {one.explanation}")
+    lacking = next((one for one in found if one.lacking), None)
+    applicable = [one for one in found if one.held is not None]
+    return lacking or (applicable or found)[-1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -36,6 +37,7 @@ REQUIRABLE: Mapping[str, Callable[[Invocation], bool]] = {
 _PARTS = {"tool_results": ("tool_calls", "result"), "context": ("tool_calls", "result")}
 """Requirable fields that are parts of another field, for the paths in `completeness.capture`."""
 
+_TURN = re.compile(r"\Aturns\[\d+\]\.")
 _REASONS = {Capture.REDACTED: Unjudgeable.REDACTED.value, Capture.TRUNCATED: Unjudgeable.TRUNCATED.value}
 
 
@@ -71,6 +73,8 @@ def captured(invocation: Invocation, field: str) -> Iterator[Capture]:
     """Why values of a field, or of its parts, are not wholly in the telemetry."""
     head, part = _PARTS.get(field, (field, ""))
     for path, capture in invocation.completeness.capture.items():
+        if invocation.turns:  # of a conversation what any of its turns lacks counts
+            path = _TURN.sub("", path)
         if path == head or (path.startswith((f"{head}[", f"{head}.")) and path.endswith(part)):
             yield capture
 

@@ -28,9 +28,9 @@ _ALIASES = {
 FIELDS = frozenset({
     "id", "trace_id", "conversation_id", "agent_name", "agent_version", "environment", "service", "model", "started_at", "ended_at",
     "system_instructions", "user_input", "history", "tool_definitions", "tool_calls", "final_response", "error", "model_calls",
-    "input_tokens", "output_tokens", "attributes",
+    "input_tokens", "output_tokens", "attributes", "turns",
 })  # fmt: skip
-"""Where a path may begin."""
+"""Where a path may begin; `turns` is there of conversations."""
 
 
 @dataclass(frozen=True, slots=True)
