@@ -59,14 +59,21 @@ def _print(decision: dict[str, Any], verdicts: Verdicts) -> None:
     u, probability = decision.get("u"), decision.get("inclusion_probability")
     figures = f"u={u:.6f}" if u is not None else ""
     figures += f", inclusion probability {probability:.4g}" if probability is not None else ""
+    who = decision["monitor"]
+    if decision["invocation_id"].startswith("conversation:"):
+        who = f"{who}: {decision['invocation_id']}"
     if decision["decision"] == "waiting":
-        say(f"{decision['monitor']}: waits for the monitor's next run")
+        say(
+            f"{who}: waits: {decision['detail']}"
+            if decision.get("detail")
+            else f"{who}: waits for the monitor's next run"
+        )
         return
     if decision["decision"] != "drawn":
         detail = f" ({decision['detail']})" if decision.get("detail") else ""
-        say(f"{decision['monitor']}: not judged: {decision['reason']}{detail} [{figures}]")
+        say(f"{who}: not judged: {decision['reason']}{detail} [{figures}]")
         return
-    say(f"{decision['monitor']}: drawn for judging [{figures}]")
+    say(f"{who}: drawn for judging [{figures}]")
     for evaluation in decision.get("evaluations", ()):
         key = (decision["invocation_id"], decision["monitor"], evaluation["rubric_version"])
         say(f"  {evaluation['rubric']}: {_standing(evaluation, verdicts.get(key))}")

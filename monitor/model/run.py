@@ -242,6 +242,9 @@ class Query:
     by: str = "ended_at"
     cursor: str | None = None
     limit: int = 100
+    conversation_id: str | None = None
+    level: str | None = None
+    """`conversation` lists conversations in place of invocations."""
 
 
 @dataclass(frozen=True, slots=True)

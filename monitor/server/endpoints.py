@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from monitor.model.run import EvaluationState
+from monitor.model.run import EvaluationState, Level
 from monitor.model.verdict import Outcome
 from monitor.server.access import Access
 from monitor.server.parameters import PAGE, SINCE, Parameter, amount, flag, number, one_of, time_of, trace_id, word
@@ -35,6 +35,12 @@ _VERDICT = one_of("verdict", "the verdict", [outcome.value for outcome in Outcom
 _STATE = one_of("state", "where the evaluation stands", [state.value for state in EvaluationState])
 _OUTCOME = one_of("outcome", "how the run ended", ("done", "failed", "missed"))
 _CONVERSATION = word("conversation_id", "a conversation whose content is erased")
+_OF_CONVERSATION = word("conversation_id", "the conversation that they belong to")
+_LEVEL = one_of(
+    "level",
+    "invocations, or the complete conversations that monitors have judged whole",
+    [level.value for level in Level],
+)
 
 _BACKFILL = (
     word("monitor", "whose rubrics and selection", required=True),
@@ -55,13 +61,16 @@ ENDPOINTS = (
     Endpoint("POST", "/-/reload", "reload", "Read the configuration anew, all or nothing.", Access.CHANGE),
     Endpoint(
         "GET", f"{API}/invocations", "invocations", "Invocations, newest first.", Access.CONTENT,
-        (trace_id(), _AGENT, *PAGE), listing=True,
+        (trace_id(), _AGENT, _OF_CONVERSATION, _LEVEL, *PAGE), listing=True,
+    ),
+    Endpoint(
+        "GET", f"{API}/invocations/{{id}}", "invocation", "One invocation; `conversation:<id>` gives a conversation with its turns.",
+        Access.CONTENT,
     ),
     Endpoint(
         "GET", f"{API}/invocations/{{id}}/revisions", "revisions",
         "What is kept of an invocation before late data revised it, newest first.", Access.CONTENT, listing=True,
     ),
-    Endpoint("GET", f"{API}/invocations/{{id}}", "invocation", "One invocation.", Access.CONTENT),
     Endpoint(
         "DELETE", f"{API}/invocations", "forget", "Erase the content of a trace or a conversation; numbers stay.",
         Access.CHANGE, (trace_id(), _CONVERSATION),

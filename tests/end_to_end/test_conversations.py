@@ -24,11 +24,15 @@ RUBRICS = [
 ]
 
 
-def configuration(judge: JudgeServer) -> dict[str, Any]:
-    """A monitor of invocations and one of conversations, both run every second; a conversation is complete after two seconds of silence."""
-    monitor: dict[str, Any] = {"sample": {"max_per_hour": 100000}, "schedule": {"every": "1s"}, "windows": ["1h"]}
+def configuration(judge: JudgeServer, idle: str) -> dict[str, Any]:
+    """A monitor of invocations and one of conversations, both run every second; a conversation is complete after so much silence."""
+    monitor: dict[str, Any] = {
+        "sample": {"max_per_hour": 100000},
+        "schedule": {"every": "1s", "catch_up": 100},
+        "windows": ["1h"],
+    }
     return {
-        "assembly": {"settle_after": "200ms", "idle_timeout": "2s", "conversation_idle": "2s"},
+        "assembly": {"settle_after": "200ms", "idle_timeout": "2s", "conversation_idle": idle},
         "judges": {"default": {"model": "judge-model", "base_url": judge.url, "timeout": "5s"}},
         "rubrics": RUBRICS,
         "monitors": {
@@ -48,7 +52,7 @@ def judge() -> Iterator[JudgeServer]:
 @pytest.fixture
 def daemon(tmp_path: Path, judge: JudgeServer) -> Iterator[Daemon]:
     """A daemon that is killed at the end, if it still runs."""
-    made = Daemon(tmp_path, configuration(judge)).start()
+    made = Daemon(tmp_path, configuration(judge, "1h")).start()
     yield made
     if made.process is not None and made.process.poll() is None:
         made.kill()
@@ -68,6 +72,11 @@ def verdicts(daemon: Daemon, monitor: str) -> list[dict[str, Any]]:
     return daemon.items(f"/api/v1/verdicts?since=1h&monitor={monitor}")
 
 
+def records(judge: JudgeServer) -> list[str]:
+    """What the judge was shown."""
+    return [body["messages"][1]["content"] for body in judge.requests]
+
+
 def explained(daemon: Daemon, trace_id: str) -> str:
     """What `rubricd explain` prints."""
     done = subprocess.run(
@@ -84,15 +93,18 @@ def test_a_conversation_is_judged_whole(daemon: Daemon, judge: JudgeServer) -> N
     first = say(daemon, "A table for four.", "Which day?")
     other = say(daemon, "Hello.", "Hi.", talk="other")
     wait_for(lambda: len(daemon.items("/api/v1/invocations?since=1h")) == 2, "the first turns")
-    assert "talks: waits: the conversation is not complete yet: 1 turn so far" in explained(daemon, first)
+    assert f"talks: {NAME}: waits: the conversation is not complete yet: 1 turn so far" in explained(daemon, first)
     daemon.kill()
     daemon.start()
     last = say(daemon, "Friday.", "Booked.", books=True)
+    wait_for(lambda: len(daemon.items("/api/v1/invocations?since=1h")) == 3, "the last turn")
+    daemon.write(configuration(judge, "1s"))
+    assert daemon.status("/-/reload", "POST") == 200
     wait_for(lambda: len(verdicts(daemon, "talks")) == 4, "verdicts of both conversations")
     found = {one["rubric"]: one for one in verdicts(daemon, "talks") if one["invocation_id"] == NAME}
     assert {name: one["verdict"] for name, one in found.items()} == {"booked_once": "pass", "polite": "pass"}
     assert {(one["trace_id"], one["conversation_id"], one["revision"]) for one in found.values()} == {(last, TALK, 1)}
-    record = next(text for text in judge.records() if "Which day?" in text)
+    record = next(text for text in records(judge) if "Which day?" in text)
     assert "turn 2 of 2" in record
     assert "Friday." in record
     whole = daemon.get(f"/api/v1/invocations/{quote(NAME, safe='')}")
@@ -104,6 +116,7 @@ def test_a_conversation_is_judged_whole(daemon: Daemon, judge: JudgeServer) -> N
     found = {one["rubric"]: one for one in verdicts(daemon, "talks") if one["invocation_id"] == NAME}
     assert {name: one["verdict"] for name, one in found.items()} == {"booked_once": "fail", "polite": "fail"}
     assert {one["trace_id"] for one in found.values()} == {late}
+
     wait_for(lambda: len(verdicts(daemon, "turns")) == 4, "verdicts of all turns")
     assert {one["trace_id"]: one["verdict"] for one in verdicts(daemon, "turns")} == {
         first: "fail", other: "fail", last: "pass", late: "pass",
@@ -115,5 +128,7 @@ def test_a_conversation_is_judged_whole(daemon: Daemon, judge: JudgeServer) -> N
     told = explained(daemon, first)
     assert f"talks: {NAME}: drawn for judging" in told
     assert "polite: fail" in told
-    assert daemon.get(f"/api/v1/invocations?conversation_id={quote(TALK)}")["items"] != []
+    (listed,) = daemon.items(f"/api/v1/invocations?level=conversation&conversation_id={quote(TALK)}")
+    assert len(listed["turns"]) == 3
+    assert daemon.get(f"/api/v1/invocations?conversation_id={quote(TALK)}")["items"][0]["id"].startswith(late)
     assert daemon.stop() == 0

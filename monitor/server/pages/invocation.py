@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from monitor.model.browsing import AnswerQuery, EarlierRevision
+from monitor.model.conversation import PREFIX
 from monitor.model.invocation import Invocation
 from monitor.model.run import Query
 from monitor.server.pages.asked import Asked, Desk, PlainText, Rendered
@@ -58,7 +59,8 @@ def invocation_page(desk: Desk, asked: Asked) -> Rendered:
     quotations = [quotation for _, quotation in _quotations(verdicts)]
     marks = find_quotations(texts(conversation), quotations)
     anchors = {mark.anchor for one in marks.values() for mark in one}
-    decisions = [one for one in desk.context.store.decisions(found.trace_id) if one["invocation_id"] == found.id]
+    told = desk.context.store.decisions(found.trace_id)
+    decisions = [one for one in told if one["invocation_id"] == found.id]
     values: Mapping[str, Any] = {
         "invocation": found,
         "conversation": as_html(conversation, marks),
@@ -67,6 +69,7 @@ def invocation_page(desk: Desk, asked: Asked) -> Rendered:
         "gaps": _gaps(found),
         "trace_url": _trace_url(desk.context.trace_link(), found.trace_id),
         "siblings": _siblings(desk, found),
+        "wholes": [] if found.turns else _wholes(told, found),
         "seconds": (found.ended_at - found.started_at) / 1e9,
         "revisions": [newest.revision, *(one.invocation.revision for one in earlier)] if earlier else [],
         "newest": newest.revision,
@@ -174,6 +177,13 @@ def _trace_url(template: str | None, trace_id: str) -> str | None:
     """The trace in the tracing UI, only where that is a web address."""
     url = template.replace("{trace_id}", trace_id) if template else None
     return url if url and urlsplit(url).scheme in ("http", "https") else None
+
+
+def _wholes(decisions: Sequence[Mapping[str, Any]], invocation: Invocation) -> list[str]:
+    """The conversation that it is a turn of, where that is complete and known as such."""
+    found = (one["invocation_id"] for one in decisions if one["settled_by"] is not None)
+    own = f"{PREFIX}{invocation.conversation_id}"
+    return sorted({name for name in found if name == own or name.startswith(f"{own}@")})
 
 
 def _siblings(desk: Desk, invocation: Invocation) -> list[str]:

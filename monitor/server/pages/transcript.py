@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from monitor.model.invocation import Invocation, Message, Part, ToolCall
@@ -30,7 +30,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One step of the conversation: kind system, user, assistant, tool or error."""
+    """One step of the conversation: kind system, user, assistant, tool or error; or turn, where another turn of it begins, which is that invocation."""
 
     kind: str
     title: str
@@ -40,6 +40,7 @@ class Turn:
     seconds: float | None = None
     number: int | None = None
     earlier: bool = False
+    invocation_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +60,23 @@ class ShownTurn:
 
 
 def turns(invocation: Invocation) -> list[Turn]:
-    """The conversation, from the instructions to the answer or the error."""
-    return list(_turns(invocation, _gaps(invocation)))
+    """What was said and done, from the instructions to the answer or the error; of a conversation turn after turn."""
+    return list(_conversation(invocation.turns) if invocation.turns else _turns(invocation, _gaps(invocation)))
+
+
+def _conversation(invocations: Sequence[Invocation]) -> Iterator[Turn]:
+    """All turns; instructions where they change, what came before only of the first. Paths begin with `turns[…]`."""
+    told: str | None = None
+    for place, one in enumerate(invocations):
+        title = f"Turn {place + 1} of {len(invocations)}"
+        yield Turn("turn", title, (), agent=one.agent_name, invocation_id=one.id)
+        shown = replace(one, history=one.history if place == 0 else ())
+        if one.system_instructions == told:
+            shown = replace(shown, system_instructions=None)
+        told = one.system_instructions if one.system_instructions is not None else told
+        for step in _turns(shown, _gaps(one)):
+            blocks = (replace(block, path=f"turns[{place}].{block.path}") for block in step.blocks)
+            yield replace(step, blocks=tuple(blocks))
 
 
 def texts(conversation: Sequence[Turn]) -> dict[str, str]:

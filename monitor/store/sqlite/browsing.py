@@ -10,11 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from monitor.model.browsing import AnswerQuery, CriteriaCount, CriterionScore, DialectCount
+from monitor.model.conversation import is_conversation
 from monitor.model.invocation import Capture, Invocation
 from monitor.model.labels import LabelDraw
 from monitor.model.run import AssembleLater, Page
 from monitor.store.sqlite.blobs import unpacked_json
 from monitor.store.sqlite.content import opening
+from monitor.store.sqlite.conversations import opening_of
 from monitor.store.sqlite.heads import FROM_HEAD, HEAD, read_or_bare
 from monitor.store.sqlite.keyset import Conditions, keyset_page
 from monitor.store.sqlite.ties import OF_TURN
@@ -91,6 +93,8 @@ def _answer(connection: sqlite3.Connection, row: Sequence[Any], assemble: Assemb
     (number, invocation_id, trace_id, conversation, agent, version, environment, started, ended, revision, has_error, tools,
      has_content, assembled, body, *evaluation) = row  # fmt: skip
     question, answer = opening(body, EXCERPT) if body is not None else (None, None)
+    if is_conversation(invocation_id):
+        question, answer = opening_of(connection, number, EXCERPT)
     called = json.loads(tools) if tools else []
     late = None if assembled or not has_content else _assembled(connection, number, assemble)
     if late is not None:

@@ -22,6 +22,7 @@ from monitor.model.conversation import (
 from monitor.model.invocation import Invocation, SettledBy
 from monitor.model.run import AssembleLater, InvocationChange
 from monitor.store.sqlite.blobs import packed_ids
+from monitor.store.sqlite.content import opening
 from monitor.store.sqlite.heads import FROM_HEAD, HEAD, read_invocation, read_or_bare
 from monitor.store.sqlite.revising import revise
 from monitor.store.sqlite.turns import let_go, release_turns
@@ -177,6 +178,21 @@ _TURN_HEADS = f"""
     AND i.settled_at <= k.completed_at ORDER BY i.started_at, i.id
 """  # noqa: S608
 """The turns that a conversation had when it was last complete: one that came since is seen with its next revision."""
+
+
+def opening_of(connection: sqlite3.Connection, row: int, characters: int) -> tuple[str | None, str | None]:
+    """The first characters of what a conversation was asked first and answered last."""
+    ends = [
+        connection.execute(
+            f"""SELECT c.body FROM invocations i LEFT JOIN invocation_content c ON c.invocation = i.n
+                WHERE i.conversation = (SELECT conversation FROM invocations WHERE n = ?) AND i.turns IS NULL AND i.merged_into IS NULL
+                ORDER BY i.started_at {order}, i.id {order} LIMIT 1""",  # noqa: S608
+            (row,),
+        ).fetchone()
+        for order in ("ASC", "DESC")
+    ]
+    first, last = (opening(one[0], characters) if one and one[0] is not None else (None, None) for one in ends)
+    return first[0], last[1]
 
 
 def read_whole(connection: sqlite3.Connection, row: Sequence[Any], assemble: AssembleLater) -> Invocation:

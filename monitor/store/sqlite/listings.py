@@ -9,9 +9,10 @@ from dataclasses import asdict
 from typing import Any
 
 from monitor.clock import rfc3339
-from monitor.model.run import AssembleLater, Page, Query
+from monitor.model.run import AssembleLater, Level, Page, Query
 from monitor.model.wire import invocation_json, verdict_json
-from monitor.store.sqlite.heads import FROM_HEAD, HEAD, read_invocation
+from monitor.store.sqlite.conversations import read_whole
+from monitor.store.sqlite.heads import FROM_HEAD, HEAD
 from monitor.store.sqlite.keyset import Conditions, keyset_page
 from monitor.store.sqlite.runs import read_run
 from monitor.store.sqlite.ties import OF_TURN
@@ -21,14 +22,16 @@ from monitor.store.sqlite.verdicts import FROM_VERDICT, VERDICT, read_verdict
 def invocations(connection: sqlite3.Connection, query: Query, assemble: AssembleLater) -> Page:
     """See `Store.list_invocations`. Those that were merged into another are left out."""
     conditions = Conditions()
-    conditions.add("i.merged_into IS NULL AND i.turns IS NULL")
+    conditions.add("i.merged_into IS NULL")
+    conditions.add("i.turns IS NOT NULL" if query.level == Level.CONVERSATION else "i.turns IS NULL")
+    conditions.add("i.conversation_id = ?", query.conversation_id)
     conditions.add(f"i.trace IN ({OF_TURN})", query.trace_id)
     conditions.add("p.agent = ?", query.agent)
     conditions.add("i.ended_at >= ?", None if query.since is None else round(query.since * 1e9))
     conditions.add("i.ended_at < ?", None if query.until is None else round(query.until * 1e9))
     return keyset_page(
         connection, query.cursor, query.limit, f"{HEAD} {FROM_HEAD}", conditions, ("i.ended_at", "i.n"),
-        lambda row: invocation_json(read_invocation(row, assemble)),
+        lambda row: invocation_json(read_whole(connection, row, assemble)),
     )  # fmt: skip
 
 
