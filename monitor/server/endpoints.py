@@ -64,12 +64,12 @@ ENDPOINTS = (
         (trace_id(), _AGENT, _OF_CONVERSATION, _LEVEL, *PAGE), listing=True,
     ),
     Endpoint(
-        "GET", f"{API}/invocations/{{id}}", "invocation", "One invocation; `conversation:<id>` gives a conversation with its turns.",
-        Access.CONTENT,
-    ),
-    Endpoint(
         "GET", f"{API}/invocations/{{id}}/revisions", "revisions",
         "What is kept of an invocation before late data revised it, newest first.", Access.CONTENT, listing=True,
+    ),
+    Endpoint(
+        "GET", f"{API}/invocations/{{id}}", "invocation", "One invocation; `conversation:<id>` gives a conversation with its turns.",
+        Access.CONTENT,
     ),
     Endpoint(
         "DELETE", f"{API}/invocations", "forget", "Erase the content of a trace or a conversation; numbers stay.",

@@ -20,6 +20,7 @@ from monitor.judging.transcript import TranscriptLimits, View, transcript
 from monitor.model.invocation import Capture, Message, ToolDefinition
 from monitor.model.verdict import Outcome
 from monitor.rubrics.files import read_file
+from monitor.settings.privacy import Redaction
 from tests.judging.test_judge import judge, said
 from tests.support.conversing import talk, turn
 from tests.support.judging import call, rubric
@@ -164,7 +165,8 @@ async def test_a_turn_without_its_content_makes_it_unjudgeable() -> None:
 def test_a_pseudonym_is_the_same_in_every_turn() -> None:
     """One person is one pseudonym over the whole conversation, and nothing of them is left anywhere."""
     hidden = redacted(
-        talk(turn(0, "I am anna@example.org.", "Hi."), turn(1, "x@example.org?", "anna@example.org!")), ("email",)
+        talk(turn(0, "I am anna@example.org.", "Hi."), turn(1, "x@example.org?", "anna@example.org!")),
+        Redaction(("email",)),
     )
     assert hidden.turns[0].user_input == "I am <EMAIL_1>."
     assert hidden.turns[1].final_response == "<EMAIL_1>!"
