@@ -104,7 +104,7 @@ def reading(
     others = build(beside, (), read).nodes if beside else ()
     rest = _Beside(_setups((*tree.nodes, *others)) if others else own, _companions(tree, around))
     made = [_invocation(one, around, rest, context) for one in joined(segments, around)]
-    agents = (_agent_key(one.invocation.service, one.invocation.agent_name) for one in made if _lacks_setup(one))
+    agents = (agent_key(one.invocation.service, one.invocation.agent_name) for one in made if _lacks_setup(one))
     return Reading(
         tuple(sorted(made, key=lambda one: (one.invocation.started_at, one.invocation.id))),
         Ties(_pieces(segments, around), _told(own), frozenset(agents)),
@@ -115,7 +115,7 @@ def ties(spans: Sequence[Span], logs: Sequence[LogRecord]) -> Ties:
     """By what a trace hangs together with others, without its invocations; `agents` are all that are named."""
     tree, around, segments = _segmented(spans, logs)
     named = (node for node in tree.nodes if node.span_class in CANDIDATES and Field.AGENT_NAME in node.facts)
-    agents = frozenset(_agent_key(_service(node), str(node.facts[Field.AGENT_NAME].value)) for node in named)
+    agents = frozenset(agent_key(_service(node), str(node.facts[Field.AGENT_NAME].value)) for node in named)
     return Ties(_pieces(segments, around), _told(_setups(tree.nodes)), agents)
 
 
@@ -125,13 +125,12 @@ def _pieces(segments: Sequence[Segment], around: Surroundings) -> tuple[Piece, .
 
 def _told(setups: Mapping[tuple[str | None, str], Sequence[Node]]) -> tuple[SetUp, ...]:
     return tuple(
-        SetUp(_agent_key(*of), node.start, node.trace_id, node.span_id)
-        for of, nodes in setups.items()
-        for node in nodes
+        SetUp(agent_key(*of), node.start, node.trace_id, node.span_id) for of, nodes in setups.items() for node in nodes
     )
 
 
-def _agent_key(service: str | None, name: str | None) -> int:
+def agent_key(service: str | None, name: str | None) -> int:
+    """By what an agent of a service is told from others, for what it was set up with."""
     return key_of(f"agent {service} {name}")
 
 

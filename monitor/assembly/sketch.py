@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from google.protobuf.message import DecodeError
 
 from collectors.otlp.checked import CheckedResource, CheckedScope, CheckedSpan
+from collectors.otlp.request import RawItem
 from collectors.span import Scope, Span
 from monitor.assembly.assemble import AssemblyContext
 from monitor.assembly.conventions.gen_ai import GenAi
@@ -61,14 +62,6 @@ _FAILURE = 2  # the status code ERROR
 _NO_PARENT = (b"", bytes(8))
 
 
-class RawSpan(NamedTuple):
-    """A span as it came, with the resource and the scope that it came under; each a protobuf message."""
-
-    span: bytes
-    resource: bytes
-    scope: bytes
-
-
 class _Uncertain(Exception):
     """The trace is to be assembled."""
 
@@ -85,10 +78,10 @@ class _Seen(NamedTuple):
     attributes: Any
     failed: bool
     trace_state: str
-    raw: RawSpan
+    raw: RawItem
 
 
-def sketch(spans: Sequence[RawSpan], trace_id: str, context: AssemblyContext) -> list[Assembled] | None:
+def sketch(spans: Sequence[RawItem], trace_id: str, context: AssemblyContext) -> list[Assembled] | None:
     """What `assemble` makes of these spans of one trace, heads only: ids, times, names, tokens and whether there was an error.
 
     Content, tools, what lacks and where it came from are not read. One invocation, or none in traffic without agents. None: not certain.
@@ -107,8 +100,8 @@ def sketch(spans: Sequence[RawSpan], trace_id: str, context: AssemblyContext) ->
         return None
 
 
-def _seen(raw: RawSpan) -> _Seen:
-    span = CheckedSpan.FromString(raw.span)
+def _seen(raw: RawItem) -> _Seen:
+    span = CheckedSpan.FromString(raw.item)
     attributes = span.attributes
     keys = frozenset(attributes)
     said = tuple([attributes[key].string_value if key in keys else None for key in _DECIDING])

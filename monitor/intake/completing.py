@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from monitor.assembly import SetUp
+from monitor.assembly import SetUp, agent_key
 from monitor.intake.index import Taken
 from monitor.intake.material import Material, decoded
 from monitor.intake.opentrace import OpenTrace
@@ -14,6 +14,8 @@ from monitor.intake.setups import SetUps, SetUpStore
 from monitor.intake.turn_settling import Due, Ready
 from monitor.model.invocation import SettledBy
 from monitor.model.run import JournalPosition, StoredTrace, TurnTie
+
+_FOR_EVER = 2**64
 
 Settle = Callable[[Taken, Material, StoredTrace | None], Settled]
 """The settlement of a trace as things stand."""
@@ -31,6 +33,18 @@ class Completing:
         setups = _own(due)
         if setups:
             self._setups.note(setups, due.material)
+
+    def stands(self, settled: Settled) -> bool:
+        """Whether nothing is known that the agents of a trace, of which only heads were read, were set up with. What comes later is put
+        beside them.
+        """
+        for change in settled.settlement.changes:
+            invocation = change.invocation
+            agents = frozenset([agent_key(invocation.service, invocation.agent_name)])
+            if self._setups.of(agents, invocation.trace_id, _FOR_EVER):
+                return False
+            self._setups.lacks(invocation.trace_id, agents)
+        return True
 
     def completed(self, due: Due, settle: Settle) -> Settled:
         """The settlement of a trace, with what its agents were set up with where it lacks that."""

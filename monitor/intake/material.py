@@ -6,7 +6,7 @@ import logging
 from collections import OrderedDict
 from dataclasses import dataclass
 
-from collectors.otlp.request import Decoded, decode, select
+from collectors.otlp.request import Decoded, RawItems, decode, select
 from collectors.sink import MalformedRequest, Signal
 from monitor.intake.faults import FrameUnreadable
 from monitor.intake.frames import Frame
@@ -20,26 +20,47 @@ logger = logging.getLogger(__name__)
 CACHE_BYTES = 32 * 1024**2
 
 
+class CachedFrame:
+    """A frame, and its items once somebody has asked for them."""
+
+    __slots__ = ("_items", "frame")
+
+    def __init__(self, frame: Frame) -> None:
+        self.frame = frame
+        self._items: RawItems | None = None
+
+    @property
+    def items(self) -> RawItems:
+        """Its items by ordinal. Raises MalformedRequest."""
+        if self._items is None:
+            self._items = RawItems(self.frame.body, self.frame.signal)
+        return self._items
+
+    @property
+    def cost(self) -> int:
+        """Bytes that it holds: the body, and once more its items."""
+        return 3 * len(self.frame.body)
+
+
 class FrameCache:
-    """The frames read last, up to a number of body bytes: a frame that holds many traces is read once. Not thread-safe."""
+    """The frames read last, up to a number of bytes: a frame that holds many traces is read once. Not thread-safe."""
 
     def __init__(self, journal: Journal, max_bytes: int = CACHE_BYTES) -> None:
         self._journal = journal
         self._max_bytes = max_bytes
-        self._frames: OrderedDict[JournalPosition, Frame] = OrderedDict()
+        self._frames: OrderedDict[JournalPosition, CachedFrame] = OrderedDict()
         self._bytes = 0
 
-    def read(self, position: JournalPosition) -> Frame:
+    def read(self, position: JournalPosition) -> CachedFrame:
         """The frame at a position. Raises FrameUnreadable."""
         frame = self._frames.get(position)
         if frame is not None:
             self._frames.move_to_end(position)
             return frame
-        frame = self._journal.read(position)
-        self._frames[position] = frame
-        self._bytes += len(frame.body)
+        frame = self._frames[position] = CachedFrame(self._journal.read(position))
+        self._bytes += frame.cost
         while self._bytes > self._max_bytes and len(self._frames) > 1:
-            self._bytes -= len(self._frames.popitem(last=False)[1].body)
+            self._bytes -= self._frames.popitem(last=False)[1].cost
         return frame
 
     def clear(self) -> None:
@@ -86,7 +107,7 @@ def load(
     lost = 0
     for position, ordinals in places.items():
         try:
-            frame = frames.read(position)
+            frame = frames.read(position).frame
             part = select(frame.body, frame.signal, ordinals)
         except (FrameUnreadable, MalformedRequest) as error:
             logger.error("%d items of a trace are lost: %s", len(ordinals), error)

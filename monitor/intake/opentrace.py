@@ -90,12 +90,23 @@ class OpenTrace:
         """How many of its items lie in which segment."""
         return Counter(fields[2] for fields in RECORD.iter_unpack(self.records))
 
+    @property
+    def first_place(self) -> tuple[int, int, int]:
+        """Where the first item noted lies: segment, offset, ordinal."""
+        segment, offset, ordinal = _PLACE.unpack_from(self.records, _SEGMENT_AT)
+        return segment, offset, ordinal
+
+    @property
+    def has_logs(self) -> bool:
+        """Whether there are log records among its items."""
+        return any(flags & _LOG for flags in self.records[RECORD.size - 1 :: RECORD.size])
+
     def frames(self) -> dict[JournalPosition, list[int]]:
         """Its frames in journal order, with the ordinals of its items in each."""
-        found: dict[JournalPosition, list[int]] = {}
-        for place in sorted(self.places):
-            found.setdefault(JournalPosition(place.segment, place.offset), []).append(place.ordinal)
-        return found
+        found: dict[tuple[int, int], list[int]] = {}
+        for segment, offset, ordinal in sorted([fields[2:5] for fields in RECORD.iter_unpack(bytes(self.records))]):
+            found.setdefault((segment, offset), []).append(ordinal)
+        return {JournalPosition(*place): ordinals for place, ordinals in found.items()}
 
     def places_in(self, segment: int) -> Iterator[tuple[int, Place]]:
         """Its items in a segment, each with its index among all items."""

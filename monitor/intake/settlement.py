@@ -19,7 +19,7 @@ from monitor.intake.options import SettlementOptions
 from monitor.intake.settling import complete_spans
 from monitor.model.invocation import Assembled, SettledBy
 from monitor.model.origin import collector_of, waiting_for
-from monitor.model.run import StoredTrace, TraceSettlement
+from monitor.model.run import JournalPosition, StoredTrace, TraceSettlement
 from monitor.settings.tree import LateSpans
 
 LATE_SECONDS = 24 * 3600.0
@@ -227,12 +227,19 @@ def unchanged_trace(
 
 def plain(taken: Taken, material: Material, options: SettlementOptions, settled_at: float) -> TraceSettlement:
     """A settlement of which only origin, place in the journal and who waits for it are filled in."""
+    return read_until(taken, material.consumed, options, settled_at)
+
+
+def read_until(
+    taken: Taken, consumed: JournalPosition, options: SettlementOptions, settled_at: float
+) -> TraceSettlement:
+    """The same for a trace that was read up to a position."""
     return TraceSettlement(
         trace_id=taken.trace_id.hex(),
         collector=collector_of(taken.trace.collector),
         settled_by=taken.settled_by.value,
         settled_at=settled_at,
-        consumed=material.consumed,
+        consumed=consumed,
         span_count=0,
         late_spans=0,
         changes=(),

@@ -20,6 +20,7 @@ from monitor.intake.options import SettlementOptions
 from monitor.intake.privacy import dropped_by
 from monitor.intake.settlement import Settled, settle, unassembled
 from monitor.intake.settling import SettlingRules
+from monitor.intake.sketching import Head, sketched
 from monitor.intake.turn_settling import Due, Moment, Ready, TurnSettling
 from monitor.intake.turns import Window
 from monitor.model.run import JournalPosition, StoredTrace, TiedTrace, TraceSettlement
@@ -178,11 +179,17 @@ class Settler:
             return False
         consumed = self._store.consumed_positions([taken.trace_id.hex() for taken in work.left])
         self._turns.forget(work.left)
+        heads: list[Head] = []
         ready: list[Due] = []
         loose: list[Due] = []
         held = 0
-        for taken in sorted(work.left, key=lambda taken: taken.trace.places[0]):  # neighbours share frames
-            due = self._due(taken, consumed.get(taken.trace_id.hex()), now)
+        for taken in sorted(work.left, key=lambda taken: taken.trace.first_place):  # neighbours share frames
+            after = consumed.get(taken.trace_id.hex())
+            head = self._head(taken, now) if after is None else None
+            if head is not None:
+                heads.append(head)
+                continue
+            due = self._due(taken, after, now)
             if due is None:
                 self._finish(work, [taken])
                 continue
@@ -191,8 +198,33 @@ class Settler:
             if held >= BYTES_AT_ONCE:
                 self._save(work, self._completed(ready, now))
                 ready, held = [], 0
-        self._save(work, [*self._completed(ready, now), *self._settle_turns(work, loose, now)])
+        standing = self._standing(work, heads, ready, now)
+        self._save(work, [*standing, *self._completed(ready, now), *self._settle_turns(work, loose, now)])
         return not work.unstorable
+
+    def _head(self, taken: Taken, now: float) -> Head | None:
+        """A trace of which the head of its invocation is enough, where that is certain; anything odd is for the whole assembly to tell."""
+        try:
+            return sketched(taken, self._frames, self._dropped, self._options, now)
+        except Exception as error:
+            logger.error("trace %s could not be sketched: %s", taken.trace_id.hex(), place_of(error))
+            return None
+
+    def _standing(self, work: _Work, heads: Sequence[Head], ready: list[Due], now: float) -> list[Ready]:
+        """The heads that are stored as such; where an agent was set up elsewhere its run is assembled after all, and joins those that are."""
+        for due in ready if heads else ():
+            self._completing.note(due)
+        standing = []
+        for head in heads:
+            if self._completing.stands(head.settled):
+                standing.append(Ready((head.taken,), head.settled))
+                continue
+            found = self._due(head.taken, None, now)
+            if found is None:
+                self._finish(work, [head.taken])
+            else:
+                ready.append(found)
+        return standing
 
     def _completed(self, ready: Sequence[Due], now: float) -> list[Ready]:
         """Traces that are settled by themselves, with what their agents were set up with elsewhere."""

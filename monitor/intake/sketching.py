@@ -1,0 +1,65 @@
+"""The settlement of a trace of which only the head is read (`assembly.sketch`); most traces of agents, and all that are no agents'."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from collectors.otlp.request import RawItem, RawItems
+from collectors.sink import MalformedRequest, Signal
+from monitor.assembly import AssemblyContext
+from monitor.assembly.sketch import sketch
+from monitor.intake import stored_spans
+from monitor.intake.faults import FrameUnreadable
+from monitor.intake.index import Taken
+from monitor.intake.material import FrameCache
+from monitor.intake.options import SettlementOptions
+from monitor.intake.privacy import Dropped, scrub
+from monitor.intake.settlement import Settled, read_until
+from monitor.model.origin import collector_of
+from monitor.model.run import InvocationChange, JournalPosition
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """A taken trace, and its settlement by the head of its invocation."""
+
+    taken: Taken
+    settled: Settled
+
+
+def sketched(
+    taken: Taken, frames: FrameCache, dropped: Dropped | None, options: SettlementOptions, now: float
+) -> Head | None:
+    """The settlement of a trace that was never stored; None where it takes the whole assembly, or a frame cannot be read."""
+    if not options.heads_first or taken.trace.has_logs:
+        return None
+    try:
+        parts, consumed = _parts(taken, frames, dropped)
+    except (FrameUnreadable, MalformedRequest):
+        return None
+    spans = [one for items, chosen in parts for one in chosen]
+    context = AssemblyContext(taken.settled_by, collector_of(taken.trace.collector))
+    found = sketch(spans, taken.trace_id.hex(), context)
+    if found is None:
+        return None
+    blob = stored_spans.pack(b"".join([items.request(chosen) for items, chosen in parts]), b"") if found else None
+    changes = tuple([InvocationChange(one.invocation, one.span_ids, "", assembled=False) for one in found])
+    told = replace(read_until(taken, consumed, options, now), span_count=len(spans), changes=changes, spans=blob)
+    return Head(taken, Settled(told, len(spans)))
+
+
+def _parts(
+    taken: Taken, frames: FrameCache, dropped: Dropped | None
+) -> tuple[list[tuple[RawItems, list[RawItem]]], JournalPosition]:
+    """The trace's items, frame by frame, without dropped attributes; and the position behind them."""
+    parts: list[tuple[RawItems, list[RawItem]]] = []
+    places = taken.trace.frames()
+    for position, ordinals in places.items():
+        items = frames.read(position).items
+        chosen = [items.items[ordinal] for ordinal in ordinals]
+        if dropped is not None:
+            items = RawItems(scrub(items.request(chosen), Signal.TRACES, dropped), Signal.TRACES)
+            chosen = items.items
+        parts.append((items, chosen))
+    last = next(reversed(places))
+    return parts, JournalPosition(last.segment, last.offset + 1)

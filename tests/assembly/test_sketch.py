@@ -1,0 +1,103 @@
+"""The sketch of a trace is nothing, or what the whole assembly says of it."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from pathlib import Path
+
+from hypothesis import HealthCheck, given, settings
+
+from collectors.otlp.file import read_file
+from collectors.otlp.request import split
+from collectors.sink import Signal
+from monitor.assembly import AssemblyContext
+from monitor.assembly.sketch import sketch
+from monitor.model.invocation import SettledBy
+from tests.assembly.sketching import CONTEXT, TRACE, assembled, changed, plain, put, request, sketched, span_of
+
+
+def test_a_plain_trace_is_sketched() -> None:
+    """Agent, model calls, tool, retrieval and web requests: every figure of the head, as the assembly has it."""
+    body = request(plain())
+    found = sketched([body])
+    assert found == assembled([body])
+    assert found is not None
+    [one] = found
+    said = {
+        key: one[key] for key in ("agent_name", "conversation_id", "service", "environment", "model", "model_calls")
+    }
+    assert said == {
+        "agent_name": "desk", "conversation_id": "c7", "service": "helpdesk", "environment": "prod", "model": "m", "model_calls": 2,
+    }  # fmt: skip
+    assert (one["input_tokens"], one["output_tokens"], one["failed"], len(one["spans"])) == (14, 6, False, 6)
+
+
+def test_a_trace_without_agents_is_nothing() -> None:
+    """Web traffic has no invocation, and that is known without assembling it."""
+    spans = [span_of(1, None, "GET /", (0, 9), http__route="/"), span_of(2, 1, "SELECT", (1, 8), db__system="x")]
+    assert sketched([request(spans)]) == [] == assembled([request(spans)])
+
+
+def test_what_the_context_asks_for_beyond_heads_is_not_sketched() -> None:
+    """Attributes to keep, late data, and traces that did not settle by their root."""
+    from collectors.otlp.request import RawItems
+
+    items = RawItems(request(plain()), Signal.TRACES).items
+    assert sketch(items, TRACE.hex(), CONTEXT) is not None
+    for context in (
+        AssemblyContext(SettledBy.ROOT_ENDED, "otlp", ("tenant",)),
+        AssemblyContext(SettledBy.ROOT_ENDED, "otlp", (), 1),
+        AssemblyContext(SettledBy.IDLE, "otlp"),
+    ):
+        assert sketch(items, TRACE.hex(), context) is None
+
+
+def test_a_failed_run_and_a_failed_last_model_call_are_errors() -> None:
+    """The status of the agent, or of the model call after which nothing came; a failed tool is none."""
+    for failed, expected in ((1, True), (6, True), (2, False), (3, False)):
+        spans = plain()
+        spans[failed].status.code = 2
+        [one] = sketched([request(spans)]) or []
+        assert one["failed"] is expected
+        assert [one] == assembled([request(spans)])
+
+
+@given(changed())
+@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_whatever_is_changed_it_is_certain_or_nothing(body: bytes) -> None:
+    """Other dialects, lost and doubled spans, odd values, invalid text: never another head than the assembly's."""
+    found = sketched([body])
+    assert found is None or found == assembled([body])
+
+
+def test_most_changes_of_values_leave_it_certain() -> None:
+    """The oracle above is not vacuous: names, ids, models and tokens may be what they like."""
+    for key, value in (
+        ("gen_ai.agent.name", "someone"), ("gen_ai.conversation.id", "other"), ("gen_ai.request.model", "big"),
+        ("gen_ai.usage.input_tokens", 10**9), ("gen_ai.agent.version", "9"), ("enduser.id", "u"), ("gen_ai.response.id", "r9"),
+    ):  # fmt: skip
+        for span in plain()[1:2]:
+            put(span, key, value)
+            spans = plain()
+            spans[1] = span
+            found = sketched([request(spans)])
+            assert found is not None, key
+            assert found == assembled([request(spans)])
+
+
+def test_recorded_traces(shared: Path) -> None:
+    """Every recorded trace of every framework; some are plain enough, and those are as the assembly has them."""
+    plain_enough: Counter[str] = Counter()
+    for file in sorted((shared / "traces").glob("*/*.otlp.jsonl")):
+        traces: dict[bytes, list[bytes]] = defaultdict(list)
+        for body, signal in read_file(file):
+            request_ = split(body, signal)
+            ids = {item.trace_id for item in request_.items if item.valid and not item.own_telemetry}
+            for trace_id in ids:
+                others = [n for n, item in enumerate(request_.items) if item.trace_id != trace_id or item.own_telemetry]
+                traces[trace_id].append(request_.without(others))
+        for trace_id, bodies in traces.items():
+            found = sketched(bodies, trace_id)
+            assert found is None or found == assembled(bodies), file
+            plain_enough[file.parent.name] += bool(found)
+    assert {"autogen", "openai--otel-genai"} <= {name for name, count in plain_enough.items() if count}
