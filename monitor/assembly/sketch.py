@@ -126,10 +126,10 @@ def _class_of(keys: frozenset[str], name: str, scope: bytes, said: tuple[str | N
     attributes: dict[str, Any] = dict.fromkeys(keys)
     attributes.update((key, text) for key, text in zip(_DECIDING, said, strict=True) if text is not None)
     record = Record(Span("", "", name=name, attributes=attributes, scope=Scope(CheckedScope.FromString(scope).name)))
-    if record.prefixes & _OTHER_WORDS or keys & _OTHER_CONVERSATIONS:
+    if record.shape.prefixes & _OTHER_WORDS or keys & _OTHER_CONVERSATIONS:
         return None
-    readers = [one for one in worth_asking(record.prefixes) if one.recognises(record)]
-    if "gen_ai" not in record.prefixes:
+    readers = [one for one in worth_asking(record.shape) if one.recognises(record)]
+    if "gen_ai" not in record.shape.prefixes:
         return SpanClass.OTHER if all(isinstance(one, Identity) for one in readers) else None
     if not all(isinstance(one, GenAi | Identity) for one in readers):
         return None
