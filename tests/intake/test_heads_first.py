@@ -23,8 +23,9 @@ from tests.contracts.store_material import take_all
 from tests.intake.desk import Desk
 
 AGENT = f"{TRACE.hex()}-{'02' * 8}"
-PRODUCERS = ("*--otel-*", "autogen*", "agent-framework*", "google-adk--v1", "vercel-ai-sdk")
-"""Those that write the conventions of OpenTelemetry, and some that are read by other means."""
+PLAIN = ("openai--otel-genai", "langgraph--otel-genai", "agent-framework--v1.36")
+PRODUCERS = (*PLAIN, "autogen", "google-adk--v1")
+"""Recordings that heads are read of; some with agents that are set up in traces of their own; some of another dialect."""
 
 
 @pytest.fixture
@@ -65,22 +66,22 @@ def seen(store: SqliteStore) -> dict[str, Any]:
     }
 
 
+@pytest.mark.parametrize("producers", PRODUCERS)
 def test_readers_see_the_same_either_way(
-    shared: Path, open_over_sqlite: Callable[..., tuple[Desk, SqliteStore]]
+    shared: Path, open_over_sqlite: Callable[..., tuple[Desk, SqliteStore]], producers: str
 ) -> None:
-    """Recorded traces of many frameworks, settled with and without assembly: the same listings, answers, counts and single invocations."""
+    """Recorded traces, settled with and without assembly: the same listings, answers, counts and single invocations."""
     ways = [open_over_sqlite(heads_first=True), open_over_sqlite(heads_first=False)]
-    files = [file for kind in PRODUCERS for file in sorted((shared / "traces").glob(f"{kind}/*.otlp.jsonl"))]
-    for file in files:
-        for line in file.read_bytes().splitlines():
-            for desk, _ in ways:
+    for file in sorted((shared / "traces").glob(f"{producers}/*.otlp.jsonl")):
+        for desk, _ in ways:
+            for line in file.read_bytes().splitlines():
                 desk.send(line, encoding=Encoding.JSON)
     for desk, _ in ways:
         desk.send(request(plain()))
         desk.wait(30.0)
         desk.wait(1000.0)
     (_, first), (_, whole) = ways
-    assert spans_of(first).count(0) >= 30
+    assert spans_of(first).count(0) >= (10 if producers in PLAIN else 1)
     assert set(spans_of(whole)) == {1}
     assert seen(first) == seen(whole)
     for one in seen(whole)["list"]:

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from monitor.commands.files import assembled_invocations
+from monitor.intake.later import assemble_later
 from monitor.intake.options import SettlementOptions
 from monitor.model.run import Query
 from monitor.model.wire import invocation_json
@@ -81,8 +82,8 @@ def test_the_daemon_stores_what_reconstruct_gives(shared: Path, sending: Sending
 def stored(batches: Sequence[Sequence[Piece]], restart_at: int) -> list[dict[str, Any]]:
     """What is in the store after all was sent and has settled; nothing is left open."""
     with tempfile.TemporaryDirectory() as folder:
-        store = SqliteStore(Path(folder))
-        desk = Desk(Path(folder) / "journal", SettlementOptions(("quality",)))
+        store = SqliteStore(Path(folder), assemble_later)
+        desk = Desk(Path(folder) / "journal", SettlementOptions(("quality",), heads_first=True))
         try:
             desk.settled_into = store
             desk.restart()
