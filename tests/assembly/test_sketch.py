@@ -8,7 +8,7 @@ from pathlib import Path
 from hypothesis import HealthCheck, given, settings
 
 from collectors.otlp.file import read_file
-from collectors.otlp.request import split
+from collectors.otlp.request import RawItems, select, split
 from collectors.sink import Signal
 from monitor.assembly import AssemblyContext
 from monitor.assembly.sketch import sketch
@@ -40,8 +40,6 @@ def test_a_trace_without_agents_is_nothing() -> None:
 
 def test_what_the_context_asks_for_beyond_heads_is_not_sketched() -> None:
     """Attributes to keep, late data, and traces that did not settle by their root."""
-    from collectors.otlp.request import RawItems
-
     items = RawItems(request(plain()), Signal.TRACES).items
     assert sketch(items, TRACE.hex(), CONTEXT) is not None
     for context in (
@@ -91,11 +89,12 @@ def test_recorded_traces(shared: Path) -> None:
     for file in sorted((shared / "traces").glob("*/*.otlp.jsonl")):
         traces: dict[bytes, list[bytes]] = defaultdict(list)
         for body, signal in read_file(file):
-            request_ = split(body, signal)
-            ids = {item.trace_id for item in request_.items if item.valid and not item.own_telemetry}
-            for trace_id in ids:
-                others = [n for n, item in enumerate(request_.items) if item.trace_id != trace_id or item.own_telemetry]
-                traces[trace_id].append(request_.without(others))
+            wanted: dict[bytes, list[int]] = defaultdict(list)
+            for ordinal, item in enumerate(split(body, signal).items):
+                if item.valid and not item.own_telemetry:
+                    wanted[item.trace_id].append(ordinal)
+            for trace_id, ordinals in wanted.items():
+                traces[trace_id].append(select(body, signal, ordinals))
         for trace_id, bodies in traces.items():
             found = sketched(bodies, trace_id)
             assert found is None or found == assembled(bodies), file
