@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from monitor.clock import Clock
@@ -38,8 +38,8 @@ class _Account:
     limits: Budget
     budget: DailyBudget
     saved: float = 0.0
-    ended: str = ""
-    """The day whose runs were ended early."""
+    ended: tuple[str, Collection[str] | None] = ("", ())
+    """The day whose runs were ended early, and for which judges (None: for all)."""
 
 
 @dataclass(slots=True)
@@ -66,6 +66,11 @@ class Budgets:
         """Monitors whose budget for today is used up: their evaluations are not taken up."""
         now = self.clock.now()
         return {name for name in self._names() if (account := self._account(name)) and account.budget.exhausted(now)}
+
+    def purse(self, monitor: str) -> DailyBudget | None:
+        """Where a monitor's evaluations are reserved; None without a budget."""
+        account = self._account(monitor)
+        return None if account is None else account.budget
 
     def remaining_ratio(self, monitor: str) -> float | None:
         """The share that is left of a monitor's scarcer limit; None without a limit."""
@@ -175,8 +180,8 @@ class Budgets:
             if left is not None:
                 self.telemetry.monitor_budget_remaining.labels(name).set(left)
         self.save()
-        for name in self._spent_out():
-            self._end_runs(name)
+        for name, judges in self._spent_out():
+            self._end_runs(name, judges)
 
     def save(self) -> None:
         """Keep what each monitor has spent today. Blocks on the store."""
@@ -186,27 +191,29 @@ class Budgets:
             if account is not None:
                 self.store.set_state(_key(name), account.budget.use(now).as_json())
 
-    def _spent_out(self) -> list[str]:
-        """Monitors whose own budget, or that of every judge they ask, is used up."""
+    def _spent_out(self) -> Iterator[tuple[str, Collection[str] | None]]:
+        """Monitors whose budget is used up, with the judges whose rubrics that ends: None, all of them, where it is the monitor's own."""
         now, own = self.clock.now(), self.exhausted()
         spent = {name for name, judge in self.judges().items() if judge.budget.exhausted(now)}
-        found = []
         for name in self._names():
             asked = {ref.judge for ref in self.configuration().refs(name) if ref.judge is not None}
-            if asked and (name in own or asked <= spent):
-                found.append(name)
-        return found
+            if asked and name in own:
+                yield name, None
+            elif asked & spent:
+                yield name, sorted(asked & spent)
 
-    def _end_runs(self, monitor: str) -> None:
-        """Give up what nobody has begun of the monitor's runs, once for each day."""
+    def _end_runs(self, monitor: str, judges: Collection[str] | None) -> None:
+        """Give up what nobody has begun of the monitor's runs by the judges' rubrics, once for each day."""
         now = self.clock.now()
         account = self._accounts.setdefault(monitor, _Account(Budget(), DailyBudget(Limits())))
-        if account.ended == utc_day(now):
+        ended = (utc_day(now), judges)
+        if account.ended == ended:
             return
         given_up = sum(
-            self.store.cut_run(monitor, tick, recompute_over_budget, now) for tick in self.store.pending_ticks(monitor)
+            self.store.cut_run(monitor, tick, recompute_over_budget, now, judges)
+            for tick in self.store.pending_ticks(monitor)
         )
-        account.ended = utc_day(now)
+        account.ended = ended
         LOG.warning(
             "a budget is used up until the next day (UTC): runs were ended early",
             extra={"monitor": monitor, "over_budget": given_up},

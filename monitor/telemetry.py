@@ -65,10 +65,17 @@ class Telemetry:
             buckets=DURATION_BUCKETS,
         )
         self.judge_tokens = counter(
-            "judge_tokens", "Tokens of judge calls by type: input, output.", "judge", "model", "type"
+            "judge_tokens",
+            "Tokens of judge calls by type: input and output as the server counted them; unanswered: the estimated prompts of calls that timed out.",
+            "judge",
+            "model",
+            "type",
         )
         self.judge_cost = counter(
-            "judge_cost_usd", "USD spent on judge calls, where prices are configured.", "judge", "model"
+            "judge_cost_usd",
+            "USD spent on judge calls, where prices are configured; calls that timed out with their estimated prompts.",
+            "judge",
+            "model",
         )
         self.judge_budget_remaining = gauge(
             "judge_budget_remaining_ratio", "Share of today's budget (UTC) that is left.", "judge"

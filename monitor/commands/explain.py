@@ -73,7 +73,8 @@ def _print(decision: dict[str, Any], verdicts: Verdicts) -> None:
         detail = f" ({decision['detail']})" if decision.get("detail") else ""
         say(f"{who}: not judged: {decision['reason']}{detail} [{figures}]")
         return
-    say(f"{who}: drawn for judging [{figures}]")
+    detail = f" ({decision['detail']})" if decision.get("detail") else ""
+    say(f"{who}: drawn for judging{detail} [{figures}]")
     for evaluation in decision.get("evaluations", ()):
         key = (decision["invocation_id"], decision["monitor"], evaluation["rubric_version"])
         say(f"  {evaluation['rubric']}: {_standing(evaluation, verdicts.get(key))}")

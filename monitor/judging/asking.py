@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from monitor.clock import Clock
 from monitor.judging.abilities import Abilities, AbilityMemory
-from monitor.judging.client import CallFault, ChatMessage, JudgeClient, JudgeReply, JudgeRequest, ReplyFormat
+from monitor.judging.client import CallFault, ChatMessage, FaultKind, JudgeClient, JudgeReply, JudgeRequest, ReplyFormat
+from monitor.judging.expecting import CHARACTERS_A_TOKEN, EXPECTED_OUTPUT_TOKENS
 from monitor.judging.limits import DailyBudget, RateLimiter
 from monitor.judging.prompting import repair_message
 from monitor.judging.reply import Question, read_reply
@@ -18,15 +20,15 @@ from monitor.rubrics.version import JudgeParameters
 from monitor.settings.tree import JudgeSettings
 from monitor.telemetry import Telemetry
 
-_CHARACTERS_A_TOKEN = 4
-_EXPECTED_OUTPUT_TOKENS = 400
 _LARGER_BUDGET = 4
 _OK = "ok"
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What one call consumed and who answered; tokens are None where the server did not say, the cost where no price is known."""
+    """What one call consumed and who answered; tokens are None where the server did not say, the cost where no price is known. `answered` is False
+    for a call that timed out: its input is our estimate, for the provider may bill it all the same.
+    """
 
     input_tokens: int | None
     output_tokens: int | None
@@ -34,6 +36,7 @@ class Call:
     format: ReplyFormat
     model: str | None = None
     system_fingerprint: str | None = None
+    answered: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,16 +140,34 @@ class Asker:
                 return Asked(failure=EvaluationFailure(ErrorType.RATE_LIMITED, message, True, wait))
             await self.limiter.acquire(estimated)
             started = self.clock.monotonic()
-            reply = await self.client.complete(request)
+            try:
+                reply = await self.client.complete(request)
+            except asyncio.CancelledError:  # the evaluation's deadline, or the end of the process
+                self._account_unanswered(request, estimated, calls)
+                raise
             seconds = self.clock.monotonic() - started
         self.limiter.correct(reply.rate)
         if self.telemetry:
             self.telemetry.judge_duration.labels(self.judge, request.model).observe(seconds)
         if isinstance(reply, JudgeReply):
             self._account(request, reply, estimated, calls)
+        elif reply.kind is FaultKind.TIMEOUT:
+            self._account_unanswered(request, estimated, calls)
         else:
             self.limiter.settle(estimated, 0)
         return reply
+
+    def _account_unanswered(self, request: JudgeRequest, estimated: float, calls: list[Call]) -> None:
+        """Count the prompt of a request that got no answer in time: it reached the provider, who may bill it."""
+        tokens = round(_prompt_tokens(request.messages))
+        prices = self.settings.prices
+        cost = None if prices is None else tokens * prices.input_per_million / 1_000_000
+        calls.append(Call(tokens, 0, cost, request.format, answered=False))
+        self.limiter.settle(estimated, tokens)
+        self.budget.spend(self.clock.now(), tokens, cost)
+        if self.telemetry is not None:
+            self.telemetry.judge_tokens.labels(self.judge, request.model, "unanswered").inc(tokens)
+            self._show_cost(request, cost)
 
     def _account(self, request: JudgeRequest, reply: JudgeReply, estimated: float, calls: list[Call]) -> None:
         known = reply.input_tokens is not None and reply.output_tokens is not None
@@ -161,6 +182,10 @@ class Asker:
             return
         self.telemetry.judge_tokens.labels(self.judge, request.model, "input").inc(reply.input_tokens or 0)
         self.telemetry.judge_tokens.labels(self.judge, request.model, "output").inc(reply.output_tokens or 0)
+        self._show_cost(request, cost)
+
+    def _show_cost(self, request: JudgeRequest, cost: float | None) -> None:
+        assert self.telemetry is not None
         if cost is not None:
             self.telemetry.judge_cost.labels(self.judge, request.model).inc(cost)
         left = self.budget.remaining_ratio(self.clock.now())
@@ -244,5 +269,8 @@ class Asker:
 
 
 def _estimated_tokens(request: JudgeRequest) -> float:
-    characters = sum(len(message.content) for message in request.messages)
-    return characters / _CHARACTERS_A_TOKEN + (request.max_tokens or _EXPECTED_OUTPUT_TOKENS)
+    return _prompt_tokens(request.messages) + (request.max_tokens or EXPECTED_OUTPUT_TOKENS)
+
+
+def _prompt_tokens(messages: Sequence[ChatMessage]) -> float:
+    return sum(len(message.content) for message in messages) / CHARACTERS_A_TOKEN

@@ -6,6 +6,7 @@ import asyncio
 import secrets
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -13,6 +14,7 @@ from monitor.clock import Clock
 from monitor.judging.abilities import AbilityMemory
 from monitor.judging.asking import Asked, Asker, Call
 from monitor.judging.client import ChatMessage, JudgeClient
+from monitor.judging.expecting import Expectation
 from monitor.judging.flags import flags
 from monitor.judging.limits import DailyBudget, DailyUse, RateLimiter, next_day
 from monitor.judging.programs import judge_without_model
@@ -70,11 +72,13 @@ class Judge:
     limiter: RateLimiter = field(init=False)
     budget: DailyBudget = field(init=False)
     asker: Asker = field(init=False)
+    expected: Expectation = field(init=False)
     _told: tuple[JudgedSpec, bool, str] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
         self.limiter = RateLimiter(self.settings.limits, self.clock)
         self.budget = DailyBudget(self.settings.limits, self.use)
+        self.expected = Expectation(self.settings.prices)
         self.asker = Asker(
             self.name, self.settings, self.client, self.clock, self.limiter, self.budget, self.memory, self.telemetry
         )
@@ -99,8 +103,10 @@ class Judge:
         invocation: Invocation,
         parameters: JudgeParameters | None = None,
         redaction: Redaction | None = None,
+        purse: DailyBudget | None = None,
     ) -> Judgement:
-        """Judge an invocation. `parameters` and `redaction` are those of the rubric version that it was drawn for, else the configured ones.
+        """Judge an invocation. `parameters` and `redaction` are those of the rubric version that it was drawn for, else the configured ones. `purse` is
+        the budget of who asks, beside the judge's own: what the evaluation is thought to use is reserved in both while it runs.
 
         A rubric that needs no model is judged without one. Calls no model when the invocation lacks what the rubric needs.
         """
@@ -117,13 +123,30 @@ class Judge:
             return _judgement(rubric, Judgement(Outcome.UNJUDGEABLE, unjudgeable_reason=reason), asked)
         spent = self.out_of_budget()
         if spent is not None:
-            wait = next_day(self.clock.now()) - self.clock.now()
-            message = f"{spent} of judge {self.name} is used up until the next day (UTC)"
-            return _failed(rubric, EvaluationFailure(ErrorType.RATE_LIMITED, message, False, wait), asked)
+            return self._spent(rubric, spent, asked)
         seen = look(kind, spec, await self._redacted(invocation, self.redaction if redaction is None else redaction))
         if isinstance(seen, str):
             return _judgement(rubric, Judgement(Outcome.UNJUDGEABLE, unjudgeable_reason=seen), asked)
-        return await self._ask(self._task(rubric, kind, seen.spec, seen, asked))
+        return await self._within_budget(self._task(rubric, kind, seen.spec, seen, asked), purse)
+
+    def _spent(self, rubric: Rubric, limit: str, parameters: JudgeParameters, whose: str = "") -> Judgement:
+        wait = next_day(self.clock.now()) - self.clock.now()
+        message = f"{limit} of {whose or f'judge {self.name}'} is used up until the next day (UTC)"
+        return _failed(rubric, EvaluationFailure(ErrorType.RATE_LIMITED, message, False, wait), parameters)
+
+    async def _within_budget(self, task: _Task, purse: DailyBudget | None) -> Judgement:
+        """Ask once there is room in the budgets; who asks is looked at first, always in the same order, so that none waits for another in a circle."""
+        name, messages, samples = task.rubric.name, task.messages, task.spec.num_samples
+        with ExitStack() as held:
+            for budget, whose in ((purse, "the monitor"), (self.budget, "")):
+                if budget is not None:
+                    reserved = await budget.reserve(self.clock, lambda: self.expected.of(name, messages, samples))
+                    if isinstance(reserved, str):
+                        return self._spent(task.rubric, reserved, task.parameters, whose)
+                    held.callback(budget.give_back, reserved)
+            judgement = await self._ask(task)
+            self.expected.learn(name, messages, samples, judgement.usage)
+            return judgement
 
     @staticmethod
     async def _redacted(invocation: Invocation, redaction: Redaction) -> Invocation:
@@ -207,7 +230,7 @@ def _details(
     task: _Task, judgement: Judgement, asked: Sequence[Asked], good: Sequence[Sample], calls: Sequence[Call]
 ) -> dict[str, Any]:
     """What is worth knowing of how the verdict came about: figures, names and field paths, never content."""
-    last = calls[-1]
+    last = next((call for call in reversed(calls) if call.answered), calls[-1])
     failed = Counter(item.failure.type.value for item in asked if item.failure is not None)
     unverified = _unverified(good, task.shown.text)
     agreement = _agreement(judgement)

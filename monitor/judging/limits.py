@@ -6,6 +6,8 @@ give a judge a second budget.
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
@@ -134,12 +136,26 @@ def next_day(now: float) -> float:
     return (now // 86400 + 1) * 86400
 
 
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """What an evaluation is thought to use, held back until it has ended. Never stored: with the process the reservation ends."""
+
+    tokens: float
+    usd: float = 0.0
+
+
 class DailyBudget:
-    """The limits a day of one judge. Without limits nothing ever runs out, and use is counted all the same."""
+    """The limits a day of one judge, or of one monitor. Without limits nothing ever runs out, and use is counted all the same.
+
+    What runs at the same time is reserved beforehand, so that together it stays within the limits as far as the estimates are right. `reserve` and
+    `give_back` are called on one event loop.
+    """
 
     def __init__(self, limits: Limits, use: DailyUse | None = None) -> None:
         self._limits = limits
         self._use = use or DailyUse("")
+        self._held: list[Reservation] = []
+        self._turn, self._given_back = asyncio.Lock(), asyncio.Event()
 
     def use(self, now: float) -> DailyUse:
         """What was consumed on the day of `now`."""
@@ -151,6 +167,40 @@ class DailyBudget:
         """Count a call."""
         use = self.use(now)
         self._use = replace(use, tokens=use.tokens + tokens, usd=use.usd + (usd or 0.0))
+
+    async def reserve(self, clock: Clock, wanted: Callable[[], Reservation]) -> Reservation | str:
+        """Hold back what an evaluation is thought to use by now, and wait for those under way where there is no room beside them: first come, first
+        served, for who let short records pass would judge a biased sample. Whoever is alone goes on while anything is left, so a day's limit
+        is passed by less than one evaluation. Returns the limit that is used up instead.
+        """
+        if self._limits.tokens_per_day is None and self._limits.usd_per_day is None:
+            return self._hold(wanted())
+        async with self._turn:
+            while True:
+                now, needed = clock.now(), wanted()
+                limit = self.exhausted(now)
+                if limit is not None:
+                    return limit
+                if not self._held or self._fits(now, needed):
+                    return self._hold(needed)
+                self._given_back.clear()
+                await self._given_back.wait()
+
+    def _hold(self, reserved: Reservation) -> Reservation:
+        self._held.append(reserved)
+        return reserved
+
+    def give_back(self, reserved: Reservation) -> None:
+        """The evaluation has ended, and what it used is counted."""
+        self._held.remove(reserved)
+        self._given_back.set()
+
+    def _fits(self, now: float, wanted: Reservation) -> bool:
+        """Whether there is room for this besides what is used and reserved."""
+        use, most_tokens, most_usd = self.use(now), self._limits.tokens_per_day, self._limits.usd_per_day
+        tokens = use.tokens + sum(one.tokens for one in self._held) + wanted.tokens
+        usd = use.usd + sum(one.usd for one in self._held) + wanted.usd
+        return (most_tokens is None or tokens <= most_tokens) and (most_usd is None or usd <= most_usd)
 
     def exhausted(self, now: float) -> str | None:
         """The limit that is used up for the day of `now`, or None."""

@@ -16,7 +16,7 @@ from monitor.clock import Clock, SteadyClock
 from monitor.judging.claims import Claimed, Claims, broke, holds_a_suspect, judge_by_looking
 from monitor.judging.definitions import DrawnFor
 from monitor.judging.judge import Judge
-from monitor.judging.limits import next_day
+from monitor.judging.limits import DailyBudget, next_day
 from monitor.judging.pauses import UNREACHABLE, Pauses
 from monitor.judging.programs import run_program
 from monitor.judging.retry import delay_seconds
@@ -45,7 +45,7 @@ class WorkerTuning:
 
 
 class Spending(Protocol):
-    """What monitors may spend. `spend` is called on the event loop, `exhausted` from a thread."""
+    """What monitors may spend. `spend` and `purse` are called on the event loop, `exhausted` from a thread."""
 
     def spend(self, monitor: str, usage: Usage) -> None:
         """Count what an evaluation has used."""
@@ -53,6 +53,10 @@ class Spending(Protocol):
 
     def exhausted(self) -> Collection[str]:
         """Monitors whose budget is used up: their evaluations are not taken up."""
+        ...
+
+    def purse(self, monitor: str) -> DailyBudget | None:
+        """Where a monitor's evaluations are reserved; None without a budget."""
         ...
 
 
@@ -289,10 +293,12 @@ class EvaluationWorkers:
     async def _evaluate(self, item: Claimed, judge: Judge) -> None:
         drawn_for = item.drawn_for
         assert isinstance(drawn_for, DrawnFor)
-        redaction = drawn_for.redaction.joined(self._redaction(item.evaluation.monitor))
+        monitor = item.evaluation.monitor
+        redaction = drawn_for.redaction.joined(self._redaction(monitor))
+        purse = self._budgets.purse(monitor) if self._budgets else None
         try:
             judgement = await judge.evaluate(
-                drawn_for.rubric, item.evaluation.invocation, drawn_for.parameters, redaction
+                drawn_for.rubric, item.evaluation.invocation, drawn_for.parameters, redaction, purse
             )
         except Exception as error:
             judgement = broke(drawn_for, error)
@@ -315,7 +321,7 @@ class EvaluationWorkers:
             if not self._stop_judge(judge, failure, now):
                 await self._release([evaluation])
                 return
-        elif judgement.usage.requests == 0 and judge.out_of_budget():
+        elif judgement.usage.requests == 0 and (judge.out_of_budget() or self._is_spent(evaluation.monitor)):
             await self._release([evaluation])
             return
         elif failure.temporary and evaluation.attempts + 1 < judge.settings.max_attempts:
@@ -323,6 +329,10 @@ class EvaluationWorkers:
             await asyncio.to_thread(self._store.postpone_evaluation, evaluation, until)
             return
         self._writer.add([(evaluation, verdict_of(evaluation, judgement, self._clock.now()))])
+
+    def _is_spent(self, monitor: str) -> bool:
+        purse = self._budgets.purse(monitor) if self._budgets else None
+        return purse is not None and purse.exhausted(self._clock.now()) is not None
 
     def _works(self, judge: Judge) -> None:
         self._pauses.fine(judge.name)

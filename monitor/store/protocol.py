@@ -127,15 +127,19 @@ class Store(Protocol):
         """Record that a tick failed; its candidates stay unconsidered, and the tick may be run again."""
         ...
 
-    def cut_run(self, monitor: str, tick: float, recompute: Recompute, now: float) -> int:
-        """End a run early because its budget is spent. Invocations of which no evaluation was ever claimed are given up: their pending
-        evaluations go, and they count as not selected, reason `over_budget` (besides `selected_total`, which never goes back). All drawn
-        decisions, evaluations and verdicts of the run get the probabilities that `recompute` returns. Returns how many were given up.
+    def cut_run(
+        self, monitor: str, tick: float, recompute: Recompute, now: float, judges: Collection[str] | None = None
+    ) -> int:
+        """End a run early because its budget is spent: for the rubrics that these judges, or any, are asked for. Invocations of which none of those
+        evaluations was ever claimed are given up: those evaluations go, and they count as not selected, reason `over_budget` (besides `selected_total`,
+        which never goes back). The evaluations and verdicts that are left by those rubrics get the probabilities that `recompute` returns.
+        Rubrics without a judge, and of other judges, keep all that was drawn with its probability, and so does the run's decision; where there are none
+        it, too, is that of the smaller draw. Returns how many were given up.
         """
         ...
 
     def pending_ticks(self, monitor: str) -> Sequence[float]:
-        """The runs of a monitor that have left evaluations which are not finished, by tick."""
+        """The runs of a monitor that have left evaluations which are not finished, by tick; a backfill is no run."""
         ...
 
     def retire_monitors(self, active: Collection[str]) -> int:
@@ -172,7 +176,7 @@ class Store(Protocol):
     ) -> BackfillPage:
         """The next `limit` invocations that ended in [since, until), after a position, in one transaction. Those that the monitor has not
         considered, or whose tick was missed, are drawn from by `decide`; those that an earlier run drew get evaluations for the rubric
-        versions that they lack, with the draw and probability that they had. What waits for a run is left to it. Evaluations get
+        versions that they lack, but for those that it gave up, with the draw and probability that they had. What waits for a run is left to it. Evaluations get
         `request.tick`, which lies behind every tick of a schedule.
         """
         ...  # fmt: skip

@@ -35,11 +35,11 @@ MIDNIGHT = 1_790_035_200.0  # 2026-09-22T00:00:00Z
 HOUR = 3600.0
 CONFIGURATION = """
 judges: {{default: {{model: m, base_url: "http://judge/v1", limits: {{{limits}}}, prices: {{input_per_million: 1.0, output_per_million: 1.0}}}}}}
-rubrics: [{{name: short, statement: "The answer is short."}}]
+rubrics: [{{name: short, statement: "The answer is short."}}, {{name: fine, kind: check, expect: {{no_error: true}}}}]
 monitors:
   m:
-    rubrics: [short]
-    sample: {{rate: 1.0, max_per_hour: 1000{sample}}}
+    rubrics: [{rubrics}]
+    sample: {{rate: {rate}, max_per_hour: 1000{sample}}}
     schedule: {{every: 1h}}
     budget: {{{budget}}}
 """
@@ -48,9 +48,17 @@ monitors:
 class Day:
     """A monitor with its store, judge, workers and budgets, on a clock of its own. An evaluation takes 3000 tokens."""
 
-    def __init__(self, folder: Path, budget: str = "", limits: str = "", sample: str = "") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        budget: str = "",
+        limits: str = "",
+        sample: str = "",
+        rubrics: str = "short",
+        rate: str = "1.0",
+    ) -> None:
         file = folder / "rubricd.yaml"
-        file.write_text(CONFIGURATION.format(budget=budget, limits=limits, sample=sample))
+        file.write_text(CONFIGURATION.format(budget=budget, limits=limits, sample=sample, rubrics=rubrics, rate=rate))
         self.configuration: Configuration = configure(load_settings(file, {}))
         self.clock = ManualClock(MIDNIGHT)
         self.loop = asyncio.new_event_loop()
@@ -205,6 +213,36 @@ def test_a_used_up_budget_ends_runs(days: Any) -> None:
     assert day.hour(5).drawn == 5
 
 
+@pytest.mark.parametrize("short", ["budget", "limits"])
+def test_a_cut_of_mixed_rubrics_stays_unbiased(days: Any, short: str) -> None:
+    """Day after day a budget ends runs of a monitor that also looks without a judge: what is looked at is all that was drawn, what is judged is its
+    beginning in the order of u, and the weights of each add up to the traffic; so each rate is that of all.
+    """
+    day = days(**{short: "tokens_per_day: 24000"}, rubrics="short, fine", rate="0.6")
+    day.runner = Runner(day.store, day.clock)  # nobody reckons beforehand
+    number_of_days, traffic = 12, 30
+    for number in range(number_of_days):
+        day.clock.advance(24 * HOUR - 10)
+        day.traffic(traffic, agent_version="good" if number % 3 else "bad")
+        day.clock.advance(10)
+        day.tick()
+        day.work()
+    total = number_of_days * traffic
+    verdicts = day.store.list_verdicts(Query(limit=1000)).items
+    for rubric, least, most in (("short", 8, 14), ("fine", 12, 25)):
+        mine = [one for one in verdicts if one["rubric"] == rubric]
+        assert least * number_of_days <= len(mine) <= most * number_of_days
+        weights = sum(1 / one["inclusion_probability"] for one in mine)
+        assert weights == pytest.approx(total, rel=0.12)  # sd of the looked-at: sqrt(360 * 0.4 / 0.6) = 15
+        good = sum(1 / one["inclusion_probability"] for one in mine if one["agent_version"] == "good")
+        assert good / weights == pytest.approx(2 / 3, abs=0.05)
+    assert sum(count.count for count in day.store.pending(day.clock.now())) == 0
+    given_up = [one for one in day.decisions() if "given up, over_budget: short" in one["detail"]]
+    assert len(given_up) == sum(one["rubric"] == "fine" for one in verdicts) - sum(
+        one["rubric"] == "short" for one in verdicts
+    )
+
+
 def test_the_judges_budget_counts_too(days: Any) -> None:
     """The daily limit of a judge lowers the draws of the monitors that ask it, in tokens or in USD."""
     for limits in ("tokens_per_day: 300000", "usd_per_day: 0.3"):
@@ -240,7 +278,7 @@ def test_no_budget_no_bound(days: Any) -> None:
 def test_usd_needs_prices(tmp_path: Path) -> None:
     """A monitor's budget in USD with a judge whose prices are not known is refused: it could not be kept."""
     file = tmp_path / "rubricd.yaml"
-    text = CONFIGURATION.format(budget="usd_per_day: 1", limits="", sample="")
+    text = CONFIGURATION.format(budget="usd_per_day: 1", limits="", sample="", rubrics="short", rate="1.0")
     file.write_text(text.replace(", prices: {input_per_million: 1.0, output_per_million: 1.0}", ""))
     with pytest.raises(ConfigurationError, match="usd_per_day: judge 'default' has no `prices`"):
         configure(load_settings(file, {}))

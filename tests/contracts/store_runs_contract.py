@@ -282,7 +282,7 @@ class RunsContract:
     def test_a_cut_run_gives_up_what_nobody_began(self, store: Store) -> None:
         """Unclaimed invocations of the run become over_budget; the others keep all their evaluations with the new probability."""
         store.save_traces([settlement(invocation(str(n))) for n in range(6)])
-        store.execute_run(request(rubrics=(BOOKING, TONE)), take_all)
+        store.execute_run(request(rubrics=(BOOKING, replace(TONE, judge="default"))), take_all)
         begun = store.claim_evaluations(3, T0 + 61, 60)
         store.finish_evaluations([(begun[0], verdict_of(begun[0]))])
         store.postpone_evaluation(begun[1], T0 + 90)
@@ -301,3 +301,60 @@ class RunsContract:
         (decision,) = store.decisions(invocation(str(given_up)).trace_id)
         assert (decision["decision"], decision["reason"]) == ("not_selected", "over_budget")
         assert store.drop_unwanted_content() == 6 - len(taken)
+
+    def test_a_cut_leaves_rubrics_without_a_judge_as_they_are(self, store: Store) -> None:
+        """What no judge is asked for keeps all that was drawn, with its probability, judged or not; only the judged rubrics are cut, and have a
+        probability of their own. A backfill does not judge what was given up; a new revision does not either.
+        """
+        names = [str(n) for n in range(6)]
+        store.save_traces([settlement(invocation(name)) for name in names])
+        store.execute_run(request(rubrics=(BOOKING, TONE)), take_all)
+        looked = store.claim_evaluations(4, T0 + 61, 60, paused_judges={"default"})
+        store.finish_evaluations([(one, verdict_of(one)) for one in looked])
+        begun = store.claim_evaluations(2, T0 + 61, 60, paused_judges={""})[:2]
+        asked = [one for one in begun if one.rubric.rubric == "booking"]
+        assert store.cut_run("m", T0 + 60, halve, T0 + 70) == 6 - len(asked)
+        assert store.cut_run("m", T0 + 60, halve, T0 + 70) == 0
+        assert figures(store, TallyName.NOT_SELECTED) == {("m", "over_budget"): 6 - len(asked)}
+        left = store.list_evaluations(Query(limit=100)).items
+        assert {(one["rubric"], one["inclusion_probability"]) for one in left} == {("tone", 0.5), ("booking", 0.25)}
+        assert sum(one["rubric"] == "tone" for one in left) == 6
+        assert {one["invocation_id"] for one in left if one["rubric"] == "booking"} == {e.invocation.id for e in asked}
+        run = store.last_run("m")
+        assert run is not None
+        assert (run.drawn, run.evaluations, run.strata[0].cap) == (6, 6 + len(asked), None)
+        shown = [store.decisions(invocation(name).trace_id)[0] for name in names]
+        assert {(one["decision"], one["inclusion_probability"]) for one in shown} == {("drawn", 0.5)}
+        assert sum(one["detail"] == "given up, over_budget: booking" for one in shown) == 6 - len(asked)
+        page = store.backfill_step(
+            request(tick=T0 + 9e9, rubrics=(BOOKING, TONE)), (0, T0 + 1e6), None, 100, lambda _: RunPlan(())
+        )
+        assert page.evaluations == 0
+        assert store.drop_unwanted_content() == 0
+
+    def test_a_cut_for_one_judge_leaves_the_other(self, store: Store) -> None:
+        """Rubrics of other judges go on; what loses its last rubric was not drawn after all."""
+        other = replace(TONE, judge="other")
+        store.save_traces([settlement(invocation(str(n))) for n in range(4)])
+        store.execute_run(request(rubrics=(BOOKING, other)), take_all)
+        (first,) = store.claim_evaluations(1, T0 + 61, 60, paused_judges={"other"})
+        assert store.cut_run("m", T0 + 60, halve, T0 + 70, ["default"]) == 3
+        rubrics = [one["rubric"] for one in store.list_evaluations(Query()).items]
+        assert (rubrics.count("booking"), rubrics.count("tone")) == (1, 4)
+        assert store.cut_run("m", T0 + 60, halve, T0 + 80, ["other"]) == 4
+        (left,) = store.list_evaluations(Query()).items
+        assert (left["invocation_id"], left["rubric"]) == (first.invocation.id, "booking")
+        reasons = [store.decisions(invocation(str(n)).trace_id)[0]["reason"] for n in range(4)]
+        assert sorted(reasons, key=str) == [None, "over_budget", "over_budget", "over_budget"]
+        run = store.last_run("m")
+        assert run is not None
+        assert (run.drawn, run.evaluations) == (1, 1)
+
+    def test_backfills_are_not_cut(self, store: Store) -> None:
+        """Only runs have pending ticks: a backfill is paced by itself and waits for the next day."""
+        store.save_traces([settlement(invocation())])
+        store.miss_run(request())
+        asked = request(tick=T0 + 9e9)
+        store.backfill_step(asked, (0, T0 + 1e6), None, 100, lambda found: take_all(found, 0.0))
+        assert store.list_evaluations(Query(state="pending")).items
+        assert store.pending_ticks("m") == []

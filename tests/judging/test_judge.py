@@ -15,14 +15,14 @@ from monitor.judging.client import CallFault, FaultKind, JudgeReply, JudgeReques
 from monitor.judging.clients.openai_client import OpenAIClient, read_completion
 from monitor.judging.clients.scripted import Line, ScriptedClient
 from monitor.judging.judge import Judge
-from monitor.judging.limits import DailyUse
+from monitor.judging.limits import DailyBudget, DailyUse
 from monitor.judging.looking import judge_deterministic
 from monitor.judging.retry import with_retries
 from monitor.model.invocation import Capture
 from monitor.model.verdict import ErrorType, Judgement, Outcome
 from monitor.rubrics.version import JudgeParameters
 from monitor.settings.privacy import Redaction
-from monitor.settings.tree import JudgeSettings
+from monitor.settings.tree import JudgeSettings, Limits
 from monitor.telemetry import Telemetry
 from tests.support.judge_server import MARKER, JudgeServer
 from tests.support.judging import call, invocation, rubric
@@ -495,6 +495,46 @@ async def test_the_days_budget() -> None:
     assert made.out_of_budget() is None
     assert (await made.evaluate(ONE, invocation())).outcome is Outcome.PASS
     assert made.budget.use(clock.now()) == DailyUse("2023-11-15", tokens=120, usd=0.0)
+
+
+async def test_evaluations_at_the_same_time_keep_the_days_budget() -> None:
+    """Sixteen at once leave room for one another: a day's limit is passed by less than one evaluation, whoever asked first goes first, and one whose
+    monitor has less gets less; a time-out counts the prompt that was sent.
+    """
+    clock = ManualClock(1_700_000_000.0)
+    line = JudgeReply(said("yes"), "stop", input_tokens=800, output_tokens=200)
+    made, client = judge(line, clock=clock, limits={"tokens_per_day": 7500}, max_concurrency=16)
+    client._latency_seconds = 0.001
+    results = await asyncio.gather(*(made.evaluate(ONE, invocation()) for _ in range(16)))
+    done = [result.outcome is Outcome.PASS for result in results]
+    assert done == [True] * 8 + [False] * 8  # 7000 and one more: there is something left
+    assert {result.failure.type for result in results if result.failure} == {ErrorType.RATE_LIMITED}
+    assert sum(result.usage.requests for result in results) == 8
+    clock.advance(86_400)
+    purse = DailyBudget(Limits(tokens_per_day=2000))
+    results = await asyncio.gather(*(made.evaluate(ONE, invocation(), purse=purse) for _ in range(4)))
+    assert sum(result.outcome is Outcome.PASS for result in results) == 4  # the caller counts what it has spent
+    purse.spend(clock.now(), 2000, None)
+    (refused,) = [await made.evaluate(ONE, invocation(), purse=purse)]
+    assert refused.failure is not None
+    assert refused.failure.message == "tokens_per_day of the monitor is used up until the next day (UTC)"
+    assert made.budget.use(clock.now()).tokens == 4000
+
+
+async def test_a_time_out_costs_its_prompt() -> None:
+    """A provider may bill a request that nobody waited for: its prompt is counted, as an estimate and by itself."""
+    registry = CollectorRegistry()
+    prices = {"input_per_million": 1000.0, "output_per_million": 1000.0}
+    made, client = judge(CallFault(FaultKind.TIMEOUT), registry=registry, prices=prices)
+    result = await made.evaluate(ONE, invocation())
+    tokens = round(sum(len(message.content) for message in client.requests[0].messages) / 4)
+    assert (result.usage.requests, result.usage.input_tokens, result.usage.output_tokens) == (1, tokens, 0)
+    assert made.budget.use(made.clock.now()).tokens == tokens
+    assert result.usage.cost_usd == pytest.approx(tokens / 1000)
+    labels = {"judge": "default", "model": "judge-model"}
+    assert registry.get_sample_value("rubricd_judge_tokens_total", {**labels, "type": "unanswered"}) == tokens
+    assert not registry.get_sample_value("rubricd_judge_tokens_total", {**labels, "type": "input"})
+    assert registry.get_sample_value("rubricd_judge_cost_usd_total", labels) == pytest.approx(tokens / 1000)
 
 
 async def test_usd_a_day() -> None:

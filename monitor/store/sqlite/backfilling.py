@@ -73,11 +73,21 @@ def step(
     before = _last_row(connection)
     drawn = [(decision, one) for decision, one in decided if decision.drawn]
     drawn += [(one.decision, one.waiting) for one, _ in lacking if one.decision is not None]
-    evaluations = _start_evaluations(connection, request, drawn)
+    evaluations = _start_evaluations(connection, request, drawn) - _drop_given_up(connection, request, before)
     counting = _count_decisions(request, plan.decisions)
     _expect_verdicts(counting, request, drawn)
     counting.write(connection)
     return replace(page, evaluations=evaluations, first_row=before + 1, last_row=_last_row(connection))
+
+
+def _drop_given_up(connection: sqlite3.Connection, request: RunRequest, after: int) -> int:
+    """Take back what a budget had cut out of its run: its probability is that of the smaller draw."""
+    return connection.execute(
+        """DELETE FROM evaluations WHERE n > ? AND monitor = ? AND EXISTS (
+               SELECT 1 FROM given_up g WHERE g.invocation = evaluations.invocation AND g.monitor = evaluations.monitor
+               AND g.rubric_version = evaluations.rubric_version)""",
+        (after, request.monitor),
+    ).rowcount
 
 
 def again(connection: sqlite3.Connection, request: RunRequest, span: tuple[float, float]) -> int:
@@ -187,7 +197,9 @@ def _missing(connection: sqlite3.Connection, row: int, request: RunRequest) -> i
     there = {
         version
         for (version,) in connection.execute(
-            "SELECT rubric_version FROM evaluations WHERE invocation = ? AND monitor = ?", (row, request.monitor)
+            """SELECT rubric_version FROM evaluations WHERE invocation = ?1 AND monitor = ?2
+               UNION SELECT rubric_version FROM given_up WHERE invocation = ?1 AND monitor = ?2""",
+            (row, request.monitor),
         )
     }
     return sum(rubric.version not in there for rubric in request.rubrics)

@@ -172,6 +172,7 @@ def expire_rows(connection: sqlite3.Connection, before: float, limit: int) -> in
     )
     connection.executemany("DELETE FROM evaluations WHERE invocation = ?", rows)
     connection.executemany("DELETE FROM decisions WHERE invocation = ?", rows)
+    connection.executemany("DELETE FROM given_up WHERE invocation = ?", rows)
     connection.executemany("DELETE FROM invocations WHERE n = ?", rows)
     drop_empty(connection, conversations)
     traces = _rows(

@@ -205,6 +205,14 @@ MIGRATIONS = (
         PRIMARY KEY (invocation, revision, evaluation)
     ) STRICT;
     """,
+    """
+    -- Evaluations of a run that a budget cut short for some of its rubrics only: those are not judged later by another way in.
+    CREATE TABLE given_up (
+        invocation INTEGER NOT NULL, monitor TEXT NOT NULL, rubric_version TEXT NOT NULL, tick REAL NOT NULL,
+        PRIMARY KEY (invocation, monitor, rubric_version)
+    ) STRICT, WITHOUT ROWID;
+    CREATE INDEX given_up_by_run ON given_up (monitor, tick);
+    """,
 )
 
 

@@ -154,9 +154,11 @@ class SqliteStore:
         """Record that a tick failed."""
         self._writer.call(lambda c: runs.fail(c, request, error))
 
-    def cut_run(self, monitor: str, tick: float, recompute: Recompute, now: float) -> int:
+    def cut_run(
+        self, monitor: str, tick: float, recompute: Recompute, now: float, judges: Collection[str] | None = None
+    ) -> int:
         """End a run early because its budget is spent."""
-        return self._writer.call(lambda c: budget_cut.cut(c, monitor, tick, recompute, now))
+        return self._writer.call(lambda c: budget_cut.cut(c, monitor, tick, recompute, now, judges))
 
     def pending_ticks(self, monitor: str) -> Sequence[float]:
         """The runs of a monitor that have left evaluations which are not finished."""

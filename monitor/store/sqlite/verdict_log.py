@@ -37,13 +37,14 @@ def read_log(connection: sqlite3.Connection, after: int, limit: int) -> list[Log
            WHERE l.seq > ? ORDER BY l.seq LIMIT ?""",
         (after, limit),
     )
-    weights: dict[tuple[str, float], dict[tuple[str, str], float]] = {}
+    weights: dict[tuple[str, float, str], dict[tuple[str, str], float]] = {}
     found = []
     for (seq, monitor, rubric, version, agent, agent_version, environment, passed, probability, invocation, trace, ended,
          judged, tick, conversation) in rows:  # fmt: skip
-        if (monitor, tick) not in weights:
-            weights[monitor, tick] = _heaviest(connection, monitor, tick)
-        heaviest = max(1.0 / probability, weights[monitor, tick].get((agent, environment), 0.0))
+        key = (monitor, tick, version if _is_cut(connection, monitor, tick) else "")
+        if key not in weights:
+            weights[key] = _heaviest(connection, *key)
+        heaviest = max(1.0 / probability, weights[key].get((agent, environment), 0.0))
         turn = 1 if conversation is None else _turn(connection, conversation, monitor, version, seq)
         found.append(
             LoggedVerdict(
@@ -67,12 +68,26 @@ def read_log(connection: sqlite3.Connection, after: int, limit: int) -> list[Log
     return found
 
 
-def _heaviest(connection: sqlite3.Connection, monitor: str, tick: float) -> dict[tuple[str, str], float]:
-    """The largest weight that a run drew, by agent and environment."""
+def _is_cut(connection: sqlite3.Connection, monitor: str, tick: float) -> bool:
+    """Whether a budget cut the run short for some of its rubrics, which then have weights of their own."""
+    query = "SELECT 1 FROM given_up WHERE monitor = ? AND tick = ? LIMIT 1"
+    return connection.execute(query, (monitor, tick)).fetchone() is not None
+
+
+def _heaviest(connection: sqlite3.Connection, monitor: str, tick: float, version: str) -> dict[tuple[str, str], float]:
+    """The largest weight that a run drew, by agent and environment; that of a rubric version's evaluations where one is given."""
+    weight, of_rubric = "d.inclusion_probability", ""
+    values: tuple[Any, ...] = (monitor, tick)
+    if version:
+        weight = "e.inclusion_probability"
+        of_rubric = (
+            "JOIN evaluations e ON e.invocation = d.invocation AND e.monitor = d.monitor AND e.rubric_version = ?"
+        )
+        values = (version, monitor, tick)
     rows = connection.execute(
-        """SELECT p.agent, coalesce(p.environment, ''), max(1 / d.inclusion_probability) FROM decisions d
-           JOIN profiles p ON p.n = d.profile WHERE d.monitor = ? AND d.tick = ? AND d.drawn = 1 GROUP BY 1, 2""",
-        (monitor, tick),
+        f"""SELECT p.agent, coalesce(p.environment, ''), max(1 / {weight}) FROM decisions d {of_rubric}
+            JOIN profiles p ON p.n = d.profile WHERE d.monitor = ? AND d.tick = ? AND d.drawn = 1 GROUP BY 1, 2""",  # noqa: S608
+        values,
     )
     return {(agent, environment): weight for agent, environment, weight in rows}
 
