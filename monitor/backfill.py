@@ -154,6 +154,9 @@ class Backfills:
             raise BackfillRefused("`until` is not later than `since`")
         if asked.collector is not None:
             self._check_collector(asked)
+            if monitor.settings.level == "conversation":
+                reason = "conversations that are stored complete can be scored; what a source is read for again is single invocations"
+                raise BackfillRefused(f"monitor {asked.monitor} is about conversations: {reason}")
         return monitor
 
     def _check_collector(self, asked: BackfillAsked) -> None:

@@ -66,7 +66,12 @@ async def _judged(invocation: Invocation, rubric: Rubric, judge: Judge | None, c
 
 def _verdict(invocation: Invocation, rubric: Rubric, judge: Judge | None, judgement: Judgement, now: float) -> Verdict:
     asked = judge if judge and rubric.judged else None
-    version = rubric_version(rubric, asked.settings, asked.redaction) if asked else rubric_version(rubric, None)
+    whole = bool(invocation.turns)
+    version = (
+        rubric_version(rubric, asked.settings, asked.redaction, conversations=whole)
+        if asked
+        else rubric_version(rubric, None, conversations=whole)
+    )
     return verdict(
         invocation,
         RubricRef(rubric.name, version, asked.name if asked else None),

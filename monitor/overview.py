@@ -59,6 +59,7 @@ def monitor_status(name: str, configuration: Configuration, next_run: float | No
     return {
         "name": name,
         "state": "waiting_for_judge" if len(waiting) == len(resolved) else "active",
+        "level": settings.level,
         "select": settings.select.model_dump(exclude_none=True, exclude_defaults=True),
         "schedule": schedule_text(settings),
         "rate": sampling_rule(settings, needs_judge=configuration.needs_judge(name)).rate,

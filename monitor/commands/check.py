@@ -15,7 +15,7 @@ from monitor.commands.printing import json_lines, note, say
 
 if TYPE_CHECKING:
     from monitor.configuration import Configuration, ResolvedRubric
-    from monitor.settings.tree import JudgeSettings, Trust
+    from monitor.settings.tree import JudgeSettings, MonitorSettings
 
 DROP_FROM, DROP_TO = 0.95, 0.90
 UNKNOWN_PER_HOUR = 60.0
@@ -92,12 +92,13 @@ def _monitor(name: str, configuration: Configuration, judged_per_hour: float | N
     needs_judge = configuration.needs_judge(name)
     rule = sampling_rule(settings, needs_judge=needs_judge)
     resolved = configuration.resolved[name]
-    cost = list(_costs(resolved, configuration, None if rule.always else rule.max_per_hour, settings.trust))
+    cost = list(_costs(settings, resolved, configuration, None if rule.always else rule.max_per_hour))
     per_hour = judged_per_hour if judged_per_hour is not None else rule.max_per_hour
     drops = _drops(name, configuration, per_hour)
     samples = max((one["judged"] for one in drops if one["judged"]), default=samples_to_see_drop(DROP_FROM, DROP_TO))
     return {
         "monitor": name,
+        "level": settings.level,
         "schedule": schedule_text(settings),
         "rate": rule.rate,
         "max_per_hour": rule.max_per_hour,
@@ -149,10 +150,13 @@ def _drops(name: str, configuration: Configuration, per_hour: float | None) -> l
 
 
 def _costs(
-    resolved: tuple[ResolvedRubric, ...], configuration: Configuration, per_hour: float | None, trust: Trust
+    settings: MonitorSettings,
+    resolved: tuple[ResolvedRubric, ...],
+    configuration: Configuration,
+    per_hour: float | None,
 ) -> Iterator[dict[str, Any]]:
-    """The most that a day can cost, by judge: every invocation under the cap, every sample asked, prompts as long as they can be; checks of the
-    judge by asking twice included, golden cases not.
+    """The most that a day can cost, by judge: every invocation or conversation under the cap, every sample asked, prompts as long as they can be;
+    checks of the judge by asking twice included, golden cases not.
     """
     from monitor.overview import judge_host
 
@@ -162,7 +166,11 @@ def _costs(
             by_judge.setdefault(one.ref.judge, []).append(getattr(one.rubric.spec, "num_samples", 1))
     for name, samples in by_judge.items():
         judge = configuration.settings.judges[name]
-        calls = None if per_hour is None else math.ceil(int(per_hour * 24) * sum(samples) * (1 + trust.judge_twice))
+        calls = (
+            None
+            if per_hour is None
+            else math.ceil(int(per_hour * 24) * sum(samples) * (1 + settings.trust.judge_twice))
+        )
         # What a cap left over is carried for an hour; each call may be repaired, asked in another form, and tried again.
         most = None if calls is None else math.ceil(calls * 25 / 24) * CALLS_A_SAMPLE * judge.max_attempts
         yield {
@@ -171,16 +179,20 @@ def _costs(
             "host": judge_host(judge),
             "calls_per_day": calls,
             "calls_per_day_at_most": most,
-            **_bounds(judge, most),
+            **_bounds(judge, most, settings.level),
         }
 
 
-def _bounds(judge: JudgeSettings, calls: int | None) -> dict[str, Any]:
+def _bounds(judge: JudgeSettings, calls: int | None, level: str) -> dict[str, Any]:
     """Tokens and USD of that many calls at most, or of the judge's own daily limits where those are lower."""
     from monitor.judging.transcript import TranscriptLimits
 
     limits = TranscriptLimits()
     characters = 2 * limits.text + limits.tool_values + limits.messages
+    if (
+        level == "conversation"
+    ):  # the turns share the room that there is for them; beside them stand instructions and what came before
+        characters = limits.text + limits.turns + limits.messages
     given, made = characters // CHARACTERS_PER_TOKEN, judge.max_tokens or ANSWER_TOKENS
     tokens = None if calls is None else calls * (given + made)
     if judge.limits.tokens_per_day is not None:
@@ -194,7 +206,7 @@ def _bounds(judge: JudgeSettings, calls: int | None) -> dict[str, Any]:
 
 
 def _print(one: dict[str, Any]) -> None:
-    cap = "no cap" if one["max_per_hour"] is None else f"at most {one['max_per_hour']:g} invocations an hour"
+    cap = "no cap" if one["max_per_hour"] is None else f"at most {one['max_per_hour']:g} {one['level']}s an hour"
     say(f"monitor {one['monitor']}: {one['schedule']}, rate {one['rate']:g}, {cap}")
     if one["rubrics"]:
         say(f"  rubrics: {', '.join(one['rubrics'])}")
@@ -225,8 +237,8 @@ def _print(one: dict[str, Any]) -> None:
 def _after(drop: dict[str, Any], one: dict[str, Any]) -> str:
     """After how many judged invocations, and how long that is."""
     if drop["judged"] is None:
-        return "after more than 20,000 judged invocations"
-    text = f"after about {drop['judged']} judged invocations"
+        return f"after more than 20,000 judged {one['level']}s"
+    text = f"after about {drop['judged']} judged {one['level']}s"
     if drop["hours"] is None:
         return f"{text}; `--against URL` says how long that is at last week's traffic"
     return f"{text}: {drop['hours']:g} h at {one['judged_per_hour']:.3g} an hour ({one['judged_per_hour_from']})"

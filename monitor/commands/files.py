@@ -49,7 +49,7 @@ def assembled_invocations(files: Sequence[Path], keep_attributes: Sequence[str] 
 
 
 def read_invocations(files: Sequence[Path]) -> list[Invocation]:
-    """The invocations of files that hold recorded OTLP or invocation JSON Lines (contract section 3)."""
+    """The invocations of files that hold recorded OTLP or invocation JSON Lines (contract section 3); of conversations their turns."""
     recorded = [file for file in files if not _holds_invocations(file)]
     found = [item.invocation for item in assembled_invocations(recorded)]
     for file in files:
@@ -75,6 +75,7 @@ def _invocation_lines(file: Path) -> Iterator[Invocation]:
         if not line.strip():
             continue
         try:
-            yield invocation_from_json(json.loads(line))
+            one = invocation_from_json(json.loads(line))
         except (ValueError, InvalidInvocation, AttributeError) as error:
             raise wrong_input(f"{file}:{number}: no invocation: {error}") from error
+        yield from one.turns or (one,)

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from monitor.commands.exits import Exit
-from monitor.commands.printing import json_lines, say
+from monitor.commands.exits import Exit, wrong_input
+from monitor.commands.printing import json_lines, note, say
 
 if TYPE_CHECKING:
     from monitor.model.invocation import Assembled, Invocation
@@ -21,6 +21,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "files", metavar="FILE", nargs="+", type=Path, help="OTLP JSON or protobuf: traces, and logs where given"
     )
     parser.add_argument("--json", action="store_true", help="one invocation a line, all keys present")
+    parser.add_argument(
+        "--conversations",
+        action="store_true",
+        help="whole conversations in place of invocations, with their turns in order",
+    )
     parser.add_argument("--explain", action="store_true", help="for every field the span and attribute it came from")
 
 
@@ -30,6 +35,10 @@ def command(arguments: argparse.Namespace) -> int:
     from monitor.model.wire import invocation_json
 
     found = assembled_invocations(arguments.files)
+    if arguments.conversations:
+        if arguments.explain:
+            raise wrong_input("--explain is about single invocations: leave --conversations out")
+        return _conversations([item.invocation for item in found], arguments.json)
     if arguments.json:
         json_lines(
             invocation_json(item.invocation) | ({"provenance": _provenance(item)} if arguments.explain else {})
@@ -40,6 +49,29 @@ def command(arguments: argparse.Namespace) -> int:
     else:
         for item in found:
             _print(item, arguments.explain)
+    return Exit.DONE
+
+
+def _conversations(invocations: Sequence[Invocation], as_json: bool) -> int:
+    """Print the conversations. Invocations without a conversation id belong to none."""
+    from monitor.model.conversation import conversations
+    from monitor.model.wire import invocation_json
+
+    found = conversations(invocations)
+    alone = sum(one.conversation_id is None for one in invocations)
+    if as_json:
+        json_lines(invocation_json(one) for one in found)
+    for one in () if as_json else found:
+        agents = ", ".join(dict.fromkeys(turn.label_agent for turn in one.turns))
+        say(f"{one.id}  {agents}  {len(one.turns)} turn{'s' if len(one.turns) != 1 else ''}")
+        for turn in one.turns:
+            for label, text in _lines(turn):
+                say(f"  {label:>9}  {text}")
+        say()
+    if alone:
+        note(
+            f"rubricd: {alone} invocation{'s' if alone != 1 else ''} without a conversation id belong to no conversation"
+        )
     return Exit.DONE
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from monitor.configuration import Configuration
     from monitor.estimation.passrate import Estimate
     from monitor.judging.judge import Judge
+    from monitor.model.invocation import Invocation
     from monitor.model.verdict import Verdict
     from monitor.rubrics.rubric import Rubric
 
@@ -36,6 +37,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="extend",
         required=True,
         help="shipped or configured names, or rubric files",
+    )
+    parser.add_argument(
+        "--level",
+        choices=("invocation", "conversation"),
+        default="invocation",
+        help="what is scored: every invocation, or whole conversations (default: invocation)",
     )
     parser.add_argument("-c", "--config", metavar="FILE", type=Path, help="configuration with judges and rubrics")
     parser.add_argument("--judge", metavar="NAME", help="a judge of the configuration (default: `default`)")
@@ -67,8 +74,10 @@ def command(arguments: argparse.Namespace) -> int:
     rubrics = rubrics_of(arguments.rubric, configuration)
     judge = judge_of(arguments.judge, configuration, [rubric.name for rubric in rubrics if rubric.judged])
     invocations = read_invocations(arguments.files)
+    if arguments.level == "conversation":
+        invocations = _conversations(invocations)
     if not invocations:
-        raise CommandFailed(Exit.NO, "nothing to score: the files hold no invocation")
+        raise CommandFailed(Exit.NO, f"nothing to score: the files hold no {arguments.level}")
     clock = SystemClock()
     progress = _Progress(len(invocations) * len(rubrics))
     verdicts = asyncio.run(score(Scoring(invocations, rubrics, judge), clock, progress.done))
@@ -78,6 +87,16 @@ def command(arguments: argparse.Namespace) -> int:
 
         write_junit(arguments.junit, verdicts)
     return _gate(arguments, verdicts)
+
+
+def _conversations(invocations: Sequence[Invocation]) -> list[Invocation]:
+    """The conversations of invocations, grouped as the daemon groups them; says how many belong to none."""
+    from monitor.model.conversation import conversations
+
+    alone = sum(one.conversation_id is None for one in invocations)
+    if alone:
+        note(f"rubricd: {alone} of {len(invocations)} invocations have no conversation id and are not scored")
+    return conversations(invocations)
 
 
 def _check_shares(arguments: argparse.Namespace) -> None:

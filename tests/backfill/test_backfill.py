@@ -276,3 +276,16 @@ def test_it_is_kept_as_json_whatever_a_newer_version_adds() -> None:
     one = Backfill("backfill-3", 3, "m", 1.0, 2.0, 3.0, 0.5, position=(4, 5), batch=(6, 7), status=BackfillStatus.DONE)
     assert Backfill.from_json({**one.as_json(), "newer": 1}) == one
     assert one.tick == BACKFILL_TICK + 3
+
+
+def test_complete_conversations_are_drawn_for_a_monitor_of_them(bench: Bench) -> None:
+    """A monitor of conversations scores those that are stored, not their turns; what a source is read for again it cannot take."""
+    for n, talk in enumerate(("a", "b", "a")):
+        one = invocation(f"h{n}", conversation_id=talk, ended_at=int(T0) * SECOND + n * SECOND)
+        bench.store.save_traces([settlement(one, monitors=(), conversation_monitors=("other",))])
+    bench.store.complete_conversations(T0 + 50, ("other",), T0 + 60)
+    bench.monitor = replace(bench.monitor, settings=SETTINGS.model_copy(update={"level": "conversation"}))
+    bench.backfills.begin(bench.asked())
+    assert sorted(one.invocation.id for one in bench.run()) == ["conversation:a", "conversation:b"]
+    with pytest.raises(BackfillRefused):
+        bench.backfills.begin(bench.asked(collector="tempo"))

@@ -180,3 +180,68 @@ def test_judged_rubrics_are_scored_by_the_configured_judge_only(
         judge.mode = "garbage"
         assert main(["score", GOOD, "--rubric", "intent_resolution", "-c", str(file)]) == 3
         assert "8 of 8 evaluations failed (unparseable)" in capsys.readouterr().err
+
+
+def turns_of(file: Path, *talks: str | None) -> str:
+    """A file of invocations, one for each conversation id given, ten seconds apart."""
+    told = [
+        {
+            "id": f"{n:032x}-{n:016x}", "trace_id": f"{n:032x}", "started_at": f"2026-01-01T00:00:{10 * n:02d}Z", "conversation_id": talk,
+            "ended_at": f"2026-01-01T00:00:{10 * n + 1:02d}Z", "user_input": f"question {n}", "final_response": f"answer {n}", "completeness": {},
+        }
+        for n, talk in enumerate(talks, 1)
+    ]  # fmt: skip
+    file.write_text("".join(f"{json.dumps(one)}\n" for one in reversed(told)))
+    return str(file)
+
+
+def test_conversations_are_reconstructed(capsys: pytest.CaptureFixture[str]) -> None:
+    """`--conversations` prints conversations with their turns, as text and as JSON, and says what belongs to none."""
+    assert main(["reconstruct", "--conversations", "--json", GOOD]) == 0
+    shown = capsys.readouterr()
+    found = lines(shown.out)
+    assert all(str(one["id"]).startswith("conversation:") and one["turns"] for one in found)
+    assert main(["reconstruct", "--json", GOOD]) == 0
+    alone = [one for one in lines(capsys.readouterr().out) if one["conversation_id"] is None]
+    assert (f"{len(alone)} invocations without a conversation id" in shown.err) is (len(alone) > 1)
+    assert main(["reconstruct", "--conversations", GOOD]) == 0
+    assert f"{found[0]['id']}  " in capsys.readouterr().out
+    assert main(["reconstruct", "--conversations", "--explain", GOOD]) == 2
+
+
+def test_conversations_are_scored_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`--level conversation` scores each conversation once, under the version of conversations; its own JSON is read back."""
+    (tmp_path / "r.yaml").write_text("{name: said, kind: check, expect: {required_text: answer 3}}")
+    file = turns_of(tmp_path / "turns.jsonl", "a", "b", "a", None)
+    score = ["score", file, "--rubric", str(tmp_path / "r.yaml"), "--json"]
+    assert main([*score, "--level", "conversation"]) == 0
+    shown = capsys.readouterr()
+    talks = lines(shown.out)
+    assert [(one["invocation_id"], one["verdict"]) for one in talks] == [
+        ("conversation:a", "pass"),
+        ("conversation:b", "fail"),
+    ]
+    assert "1 of 4 invocations have no conversation id" in shown.err
+    assert main(score) == 0
+    runs = lines(capsys.readouterr().out)
+    assert len(runs) == 4
+    assert {one["rubric_version"] for one in runs}.isdisjoint({one["rubric_version"] for one in talks})
+
+
+def test_check_prices_conversations(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The prompt of a conversation may be longer than that of an invocation, and so is what a day can cost; the cap is in conversations."""
+    file = tmp_path / "rubricd.yaml"
+
+    def most(level: str) -> int:
+        file.write_text(
+            "judges: {default: {model: m}}\nrubrics: [{name: polite, statement: Is polite.}]\n"
+            f"monitors: {{q: {{rubrics: [polite], level: {level}}}}}\n"
+        )
+        assert main(["check", "-c", str(file), "--json"]) == 0
+        (found,) = lines(capsys.readouterr().out)
+        assert found["level"] == level
+        return int(found["judges"][0]["tokens_per_day"])  # type: ignore[index]
+
+    assert most("conversation") > most("invocation")
+    assert main(["check", "-c", str(file)]) == 0
+    assert "at most 60 invocations an hour" in capsys.readouterr().out

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, urlsplit
 
 import pytest
 
 from monitor.model.invocation import Capture, Completeness, Invocation, SettledBy, ToolCall, ToolStatus
-from monitor.model.run import Evaluation, JournalPosition
+from monitor.model.run import Evaluation, JournalPosition, Level
 from monitor.model.verdict import Criterion, NotSelected, Outcome
 from monitor.server.pages.invocations import PAGE_SIZE
 from monitor.server.pages.site import PAGES
@@ -466,3 +466,36 @@ async def test_earlier_revisions_are_linked_and_shown(served: Pages) -> None:
     api = await served.answer("GET", f"/api/v1{path}/revisions")
     (item,) = (await api.json())["items"]
     assert (item["invocation"]["revision"], item["verdicts"][0]["verdict"]) == (1, "fail")
+
+
+async def test_a_conversation(served: Pages) -> None:
+    """Its page shows all turns with evidence where it stands and leads to each; a turn's page leads to it; the listing of verdicts shows its ends."""
+    one = invocation("a", conversation_id="talk/1 & 2", user_input="first question", final_response="which day?")
+    two = invocation("b", conversation_id="talk/1 & 2", final_response="booked for nine", started_at=one.started_at + 1)
+    for turn in (one, two):
+        served.store.save_traces([settlement(turn, conversation_monitors=("m",), monitors=())])
+    served.store.complete_conversations(T0 + 50, ("m",), T0 + 60)
+    served.store.execute_run(request(tick=T0 + 70, level=Level.CONVERSATION), take_all)
+    evaluations = list(served.store.claim_evaluations(10, T0 + 80, 60))
+    finish(served, evaluations, Outcome.FAIL, criteria=(Criterion("policy", 1, True, 9, "", ("WHICH day",)),))
+    path = f"/invocations/{quote('conversation:talk/1 & 2', safe='')}"
+    status, page = await served.get(path)
+    assert status == 200
+    order = [
+        page.text.index(text)
+        for text in ("Turn 1 of 2", "first question", "which day?", "Turn 2 of 2", "booked for nine")
+    ]
+    assert order == sorted(order)
+    for link in (f"/invocations/{one.id}", f"/invocations/{two.id}", "#e0-0-0"):
+        assert page.all("a", href=link), link
+    inert(page)
+    _, turn_page = await served.get(f"/invocations/{one.id}")
+    assert turn_page.all("a", href=path)
+    text = await (await served.answer("GET", f"{path}/text?part=turns[0].user_input")).text()
+    assert text == "first question"
+    _, listing = await served.get("/invocations?verdict=fail")
+    assert "first question" in listing.text and "booked for nine" in listing.text
+    _, every = await served.get("/invocations")
+    assert not every.all("a", href=path)
+    api = await served.answer("GET", f"/api/v1{path}")
+    assert [turn["id"] for turn in (await api.json())["turns"]] == [one.id, two.id]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from monitor.model.conversation import conversation
 from monitor.model.invocation import Capture, Completeness, Message, SettledBy, ToolCall, ToolStatus
 from monitor.server.pages.rendering import percent
 from monitor.server.pages.transcript import texts, turns
@@ -67,3 +68,18 @@ def test_what_is_missing() -> None:
 def test_shares(share: float, digits: int, text: str) -> None:
     """What is nearly all is not shown as 100 %, and what is something not as 0 %."""
     assert percent(share, digits) == text
+
+
+def test_a_conversation_turn_by_turn() -> None:
+    """Each turn begins with its number and leads to its invocation; instructions stand where they change, paths name the turn."""
+    one, two = invocation("a"), invocation("b", system_instructions="Be brief.", user_input="And now?")
+    found = turns(conversation((one, one, two), "conversation:c"))
+    starts = [(turn.title, turn.invocation_id) for turn in found if turn.kind == "turn"]
+    assert starts == [("Turn 1 of 3", one.id), ("Turn 2 of 3", one.id), ("Turn 3 of 3", two.id)]
+    assert [turn.kind for turn in found].count("system") == 2
+    assert sum(turn.earlier for turn in found) == 1
+    paths = texts(found)
+    assert paths["turns[2].user_input"] == "And now?"
+    assert paths["turns[0].tool_calls[1].arguments"] == "{broken"
+    gaps = {block.path for turn in found for block in turn.blocks if block.gap}
+    assert {f"turns[{place}].tool_calls[2].arguments" for place in range(3)} < gaps

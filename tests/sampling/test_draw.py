@@ -192,3 +192,20 @@ def test_settings_become_the_rule() -> None:
     assert rule.always.matches(candidate(has_error=True))
     assert rule.selection.mismatch(candidate()) == "agent"
     assert not rule.include_incomplete
+
+
+def test_a_conversation_is_drawn_by_its_id() -> None:
+    """Whatever trace its last turn lies in, so that a later turn changes nothing; its least likely turn's probability multiplies in."""
+    talks = [
+        candidate(
+            f"t{n}",
+            conversation_id=f"talk {n}",
+            turns=2,
+            upstream_probability=0.5,
+            invocation_id=f"conversation:talk {n}",
+        )
+        for n in range(200)
+    ]
+    plan = draw(talks, SamplingRule(rate=0.3))
+    assert drawn_ids(plan) == {c.invocation_id for c in talks if sampling_number(str(c.conversation_id)) < 0.3}
+    assert {d.inclusion_probability for d in plan.decisions} == {0.15}
