@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import secrets
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from monitor.commands.client import Server, add_server_arguments
 from monitor.commands.exits import Exit, not_done, wrong_input
 from monitor.commands.printing import json_lines, note
 
 if TYPE_CHECKING:
     from monitor.judging.drafting import Draft, Source
+    from monitor.model.invocation import Invocation
+
+_MOST_LISTED = 1000
 
 HELP = "draft a rubric with the configured judge, from an agent's prompt, a description, reference files, and recorded runs on top"
 EXAMPLE = "rubricd rubric generate --name booking --prompt prompt.txt --traces traces.otlp.jsonl -c rubricd.yaml -o booking.yaml"
@@ -39,6 +44,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=[],
         help="recorded OTLP or invocation JSON Lines",
     )
+    parser.add_argument("--stored-agent", metavar="NAME", help="runs of this agent that a running daemon has stored")
+    parser.add_argument(
+        "--since", metavar="TIME", default="7d", help="of those, from then on: RFC 3339 or a duration (default: 7d)"
+    )
+    parser.add_argument("--most", metavar="N", type=int, default=50, help="of those, so many at most (default: 50)")
+    add_server_arguments(parser)
     parser.add_argument("--based-on", metavar="NAME_OR_FILE", help="a rubric of which this is to be a new version")
     parser.add_argument("-c", "--config", metavar="FILE", type=Path, required=True, help="configuration with the judge")
     parser.add_argument("--judge", metavar="NAME", help="a judge of the configuration (default: `default`)")
@@ -111,10 +122,11 @@ def _earlier(name: str | None, arguments: argparse.Namespace) -> str | None:
 
 def _sources(arguments: argparse.Namespace) -> Iterator[Source]:
     from monitor.commands.files import read_invocations
+    from monitor.commands.score import configuration_of
     from monitor.judging.drafting import Source, SourceKind
     from monitor.judging.redact import redacted
     from monitor.judging.transcript import transcript
-    from monitor.settings.privacy import USUAL
+    from monitor.settings.privacy import USUAL, before_judge
 
     for kind, files in (
         (SourceKind.PROMPT, arguments.prompt), (SourceKind.AGENT, arguments.agent), (SourceKind.DATASET, arguments.reference),
@@ -124,5 +136,34 @@ def _sources(arguments: argparse.Namespace) -> Iterator[Source]:
                 yield Source(kind, file.read_text(encoding="utf-8", errors="replace"))
             except OSError as error:
                 raise wrong_input(f"{file}: cannot be read: {error.strerror}") from error
-    for invocation in read_invocations(arguments.traces) if arguments.traces else ():
-        yield Source(SourceKind.TRACES, transcript(redacted(invocation, USUAL), "run", "trajectory").text)
+    runs = [*read_invocations(arguments.traces), *(_stored(arguments) if arguments.stored_agent else ())]
+    configuration = configuration_of(arguments.config) if runs else None
+    redaction = USUAL.joined(before_judge(configuration.settings.privacy.redact)) if configuration else USUAL
+    for invocation in runs:
+        yield Source(
+            SourceKind.TRACES, transcript(redacted(invocation, redaction), secrets.token_hex(8), "trajectory").text
+        )
+
+
+def _stored(arguments: argparse.Namespace) -> list[Invocation]:
+    """Runs that a daemon has stored, as far as it shows us their content: each question once, spread over the time."""
+    from monitor.model.wire import InvalidInvocation, invocation_from_json
+
+    if arguments.most < 1:
+        raise wrong_input(f"--most {arguments.most}: at least 1")
+    server = Server(arguments.server, arguments.token_file)
+    listed = server.items(
+        "/api/v1/invocations", agent=arguments.stored_agent, since=arguments.since, limit=_MOST_LISTED
+    )
+    whole = [item for item in listed if item.get("user_input") and item.get("final_response")]
+    each = list({item["user_input"]: item for item in whole}.values())
+    count = min(arguments.most, len(each))
+    try:
+        found = [invocation_from_json(each[place * len(each) // count]) for place in range(count)]
+    except InvalidInvocation as error:
+        raise not_done(f"{arguments.server} answers with invocations that this version cannot read: {error}") from error
+    note(
+        f"rubricd: {count} of {len(listed)} stored runs of {arguments.stored_agent!r} since {arguments.since} are shown to the judge; "
+        f"{len(listed) - len(whole)} have no question or no answer, or their content was not kept"
+    )
+    return found

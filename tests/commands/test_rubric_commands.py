@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +12,8 @@ import pytest
 
 from monitor.cli import main
 from monitor.rubrics.files import read_file
+from tests.contracts.store_material import invocation, settlement
+from tests.server.serving import serving
 from tests.support.judge_server import MARKER, judge_server
 
 FOUNDRY = {"name": "booking", "definition": {"dimensions": [{"id": "a", "description": "x", "weight": 9}]}}
@@ -142,6 +146,36 @@ def test_a_rubric_is_generated(tmp_path: Path, capsys: pytest.CaptureFixture[str
         assert [one["code"] for one in found["warnings"]] == ["short_prompt", "insufficient_total_input"]
         server.mode = "garbage"
         assert ran(capsys, *arguments)[0] == 3
+
+
+async def test_a_rubric_is_generated_from_stored_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Runs that a daemon has stored are shown to the model, redacted and each question once; those without content are left out and counted; who may
+    not see content is refused before anything is asked.
+    """
+    (tmp_path / "prompt.txt").write_text("You book tables.")
+    (tmp_path / "token").write_text("right\n")
+    runs = [
+        replace(invocation(f"r{n}"), user_input=f"Table for {n % 3}, run by anna{n % 3}@example.org") for n in range(6)
+    ]
+    runs += [replace(invocation("x"), final_response=None), replace(invocation("other"), agent_name="another")]
+    with judge_server("draft") as judge:
+        asked = ["rubric", "generate", "--name", "booking", "--prompt", str(tmp_path / "prompt.txt"), "-c"]
+        asked += [str(configuration(tmp_path, judge.url)), "--stored-agent", str(runs[0].agent_name), "--since", "30d"]
+        async with serving(tmp_path, auth={"bearer_token_file": str(tmp_path / "token")}) as served:
+            served.store.save_traces([settlement(run) for run in runs])
+            assert await asyncio.to_thread(main, [*asked, "--server", served.url]) == 2
+            assert judge.count == 0
+            capsys.readouterr()
+            asked += ["--token-file", str(tmp_path / "token"), "--server", served.url]
+            assert await asyncio.to_thread(main, [*asked, "--most", "2"]) == 0
+        said = capsys.readouterr()
+    shown = judge.requests[0]["messages"][1]["content"]
+    assert shown.count("request of the user") == 2
+    assert "run by <EMAIL_1>" in shown
+    assert "example.org" not in shown
+    assert "2 of 7 stored runs" in said.err
+    assert "1 have no question or no answer" in said.err
+    assert "low_trace_count (traces 1): 2 runs" in said.err
 
 
 def test_generate_needs_a_base(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -244,7 +244,7 @@ class JudgeServer:
         if mode == "huge":
             return completion(body, good + " " * 5_000_000)
         if mode == "bomb":
-            packed = gzip.compress(json.dumps(completion(body, good + " " * 80_000_000)).encode())
+            packed = gzip.compress(json.dumps(completion(body, good + " " * 20_000_000)).encode(), compresslevel=1)
             return web.Response(body=packed, content_type="application/json", headers={"Content-Encoding": "gzip"})
         if mode == "html":
             return web.Response(text="<html>gateway</html>", content_type="text/html")
