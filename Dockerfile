@@ -12,7 +12,7 @@ RUN apt-get update \
  && apt-get install -y --no-install-recommends ca-certificates python3-venv \
  && rm -rf /var/lib/apt/lists/*
 # A fixed time makes the same sources give the same wheel; the image's own timestamps: see docs/deployment.md.
-ENV SOURCE_DATE_EPOCH=1700000000 PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
+ENV SOURCE_DATE_EPOCH=1700000000 PYTHONHASHSEED=0 PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
 WORKDIR /build
 RUN python3 -m venv tools && python3 -m venv --without-pip /opt/rubricd
 
@@ -26,12 +26,13 @@ COPY README.md LICENSE CHANGELOG.md ./
 COPY monitor monitor
 COPY collectors collectors
 COPY config config
-# Byte code that is never checked against its source: the root file system is read-only, and start-up stays short.
+# Byte code that is never checked against its source: the root file system is read-only, and start-up stays short. One process and a fixed hash seed:
+# what a process compiled before shows in the bytes that it writes next.
 RUN tools/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist . \
  && tools/bin/pip --python /opt/rubricd/bin/python install --quiet --no-deps --no-index --no-compile dist/*.whl \
  && rm -f /opt/rubricd/bin/[Aa]ctivate* \
  && find /opt/rubricd -name '*.pyi' -delete \
- && /opt/rubricd/bin/python -m compileall -q -j 0 --invalidation-mode unchecked-hash /opt/rubricd/lib \
+ && /opt/rubricd/bin/python -m compileall -q -j 1 --invalidation-mode unchecked-hash /opt/rubricd/lib \
  && mkdir state
 
 FROM ${RUNTIME_IMAGE}

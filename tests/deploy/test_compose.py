@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -33,6 +34,28 @@ def test_what_is_mounted_exists() -> None:
     assert rubricd["read_only"]
     assert rubricd["cap_drop"] == ["ALL"]
     assert (COMPOSE / rubricd["build"]["context"] / rubricd["build"]["dockerfile"]).is_file()
+
+
+@pytest.mark.service
+def test_docker_compose_takes_the_file(required_program: Callable[[str, str], str], tmp_path: Path) -> None:
+    """The real `docker compose config`, which needs no Docker, finds no fault in the stack, resolves its mounts, and refuses an unknown key."""
+    compose = required_program("rubricd-docker-compose", "bash deploy/ci-tools.sh")
+
+    def config(file: Path) -> subprocess.CompletedProcess[str]:
+        command = [compose, "-f", str(file), "config", "--format", "json"]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    found = config(COMPOSE / "compose.yaml")
+    assert (found.returncode, found.stderr) == (0, "")
+    services = json.loads(found.stdout)["services"]
+    assert set(services) == {"rubricd", "collector", "prometheus", "grafana"}
+    sources = [mount["source"] for one in services.values() for mount in one["volumes"] if mount["type"] == "bind"]
+    assert len(sources) == 6
+    assert all(Path(source).exists() for source in sources)
+    (tmp_path / "compose.yaml").write_text((COMPOSE / "compose.yaml").read_text().replace("read_only:", "readonly:"))
+    wrong = config(tmp_path / "compose.yaml")
+    assert wrong.returncode != 0
+    assert "'readonly' not allowed" in wrong.stderr
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,16 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
+from deploy.image.lock import _BLOCK, normal
 from monitor.commands.demo_traffic import Traffic
+from monitor.version import __version__
 from tests.deploy.rendering import INSTALL, ROOT, one, render
 from tests.support.daemon import free_port, wait_for
 
@@ -132,6 +135,46 @@ def test_the_image_holds_no_tools(engine: Engine, image: str) -> None:
     assert (packages / "monitor" / "__pycache__").is_dir()
     assert all(path.lstat().st_uid == 0 for path in packages.rglob("*"))
     assert (root / "var" / "lib" / "rubricd").stat().st_uid == USER
+
+
+@pytest.fixture(scope="module")
+def bill(required_program: Find, tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Name and version of what `deploy/sbom.sh` lists."""
+    required_program("cyclonedx-py", INSTALL)
+    file = tmp_path_factory.mktemp("bill") / "bill.json"
+    environment = {**os.environ, "PYTHON": sys.executable}
+    subprocess.run(
+        ["bash", str(ROOT / "deploy" / "sbom.sh"), str(file)], check=True, capture_output=True, env=environment
+    )
+    components = json.loads(file.read_text())["components"]
+    assert all(one["purl"].startswith("pkg:pypi/") for one in components)
+    return {normal(one["name"]): one["version"] for one in components}
+
+
+def test_the_bill_of_materials_is_the_images(engine: Engine, image: str, bill: dict[str, str]) -> None:
+    """The bill lists, by name and version, the very distributions that the image holds besides rubricd."""
+    container = engine.run(engine.buildah, "from", "--pull-never", image).stdout.strip()
+    root = Path(engine.run(engine.buildah, "mount", container).stdout.strip())
+    found = distributions(path=[str(root / "opt/rubricd/lib/python3.13/site-packages")])
+    assert bill | {"rubricd": __version__} == {normal(one.metadata["Name"]): one.version for one in found}
+
+
+def test_every_locked_wheel_exists_for_arm64(bill: dict[str, str], tmp_path: Path) -> None:
+    """Pip finds, for Python 3.13 on 64-bit ARM, a wheel under one of the locked hashes for everything that the image holds: it can be built there."""
+    lock = (ROOT / "constraints.txt").read_text(encoding="utf-8")
+    blocks = [match[0] for match in _BLOCK.finditer(lock) if normal(match[1]) in bill]
+    (tmp_path / "runtime.txt").write_text("\n".join(blocks))
+    platforms = [f"--platform=manylinux_2_{minor}_aarch64" for minor in range(41, 16, -1)]
+    command = [
+        sys.executable, "-m", "pip", "install", "--dry-run", "--quiet", "--ignore-installed", "--target", str(tmp_path / "none"),
+        *platforms, "--platform=manylinux2014_aarch64", "--python-version=3.13", "--implementation=cp", "--abi=cp313", "--abi=abi3", "--abi=none",
+        "--only-binary=:all:", "--no-deps", "--require-hashes", "-r", str(tmp_path / "runtime.txt"), "--report", str(tmp_path / "report.json"),
+    ]  # fmt: skip
+    found = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert found.returncode == 0, found.stderr
+    wheels = [item["download_info"]["url"] for item in json.loads((tmp_path / "report.json").read_text())["install"]]
+    assert len(wheels) == len(bill)
+    assert sum("aarch64" in wheel for wheel in wheels) > 10
 
 
 class Pod:

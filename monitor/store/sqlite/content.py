@@ -7,37 +7,56 @@ An error's text may quote a message, so it is content too; that there was one is
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from monitor.model.invocation import Invocation, Message, ToolCall, ToolDefinition, ToolStatus
+from monitor.model.wire import invocation_from_json
 from monitor.store.sqlite.blobs import packed_json, unpacked_json, unpacked_start
 
 _READ_FOR_OPENING = 256 * 1024
 _LONGEST_HALF_ESCAPE = 6
+_ANY_TIME = "1970-01-01T00:00:00Z"
 
 
 def content_blob(invocation: Invocation) -> bytes:
     """The content of an invocation, packed."""
-    return packed_json(
+    return packed_json(_listed(invocation))
+
+
+def _listed(invocation: Invocation) -> list[Any]:
+    return [
+        invocation.system_instructions,
+        invocation.user_input,
+        invocation.final_response,
+        invocation.error,
+        [[message.role, [dict(part) for part in message.parts]] for message in invocation.history],
+        [[tool.name, tool.description, tool.parameters] for tool in invocation.tool_definitions],
         [
-            invocation.system_instructions,
-            invocation.user_input,
-            invocation.final_response,
-            invocation.error,
-            [[message.role, [dict(part) for part in message.parts]] for message in invocation.history],
-            [[tool.name, tool.description, tool.parameters] for tool in invocation.tool_definitions],
-            [
-                [call.name, call.id, call.arguments, call.result, call.result_known, call.error, call.status.value,
-                 call.span_id, call.agent_name, call.started_at, call.ended_at]
-                for call in invocation.tool_calls
-            ],
-        ]
-    )  # fmt: skip
+            [call.name, call.id, call.arguments, call.result, call.result_known, call.error, call.status.value,
+             call.span_id, call.agent_name, call.started_at, call.ended_at]
+            for call in invocation.tool_calls
+        ],
+    ]  # fmt: skip
+
+
+def _read(blob: bytes) -> list[Any]:
+    body: Any = unpacked_json(blob)
+    return body if isinstance(body, list) else _of_object(body)
+
+
+def _of_object(body: Mapping[str, Any]) -> list[Any]:
+    """What the first program stored: the JSON that the API shows, and beside it the places of results that were seen, null or not."""
+    told = invocation_from_json({**body, "id": "", "trace_id": "", "started_at": _ANY_TIME, "ended_at": _ANY_TIME})
+    seen = set(body["_results"])
+    calls = tuple(replace(call, result_known=place in seen) for place, call in enumerate(told.tool_calls))
+    return _listed(replace(told, tool_calls=calls))
 
 
 def with_content(invocation: Invocation, blob: bytes) -> Invocation:
     """An invocation that has its head only, with the content of a blob."""
-    instructions, user_input, final_response, error, history, definitions, calls = unpacked_json(blob)
+    instructions, user_input, final_response, error, history, definitions, calls = _read(blob)
     return replace(
         invocation,
         system_instructions=instructions,
@@ -56,6 +75,9 @@ def with_content(invocation: Invocation, blob: bytes) -> Invocation:
 def opening(blob: bytes, characters: int) -> tuple[str | None, str | None]:
     """The first characters of user input and final response. Only the start of the blob is read: a listing shows many."""
     text, place, found = unpacked_start(blob, _READ_FOR_OPENING).decode("ascii"), 1, []
+    if text.startswith("{"):
+        _, question, answer, *_ = _read(blob)
+        return (question and question[:characters]), (answer and answer[:characters])
     for _ in range(3):  # instructions, user input, final response
         try:
             value, place = json.JSONDecoder().raw_decode(text, place)
