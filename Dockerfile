@@ -26,13 +26,13 @@ COPY README.md LICENSE CHANGELOG.md ./
 COPY monitor monitor
 COPY collectors collectors
 COPY config config
-# Byte code that is never checked against its source: the root file system is read-only, and start-up stays short. One process and a fixed hash seed:
-# what a process compiled before shows in the bytes that it writes next.
+# Byte code that is never checked against its source: the root file system is read-only, and start-up stays short. Forced: what pip
+# imported on the way has byte code with a time in it already, which would make each image another one.
 RUN tools/bin/pip wheel --quiet --no-deps --no-build-isolation --wheel-dir dist . \
  && tools/bin/pip --python /opt/rubricd/bin/python install --quiet --no-deps --no-index --no-compile dist/*.whl \
  && rm -f /opt/rubricd/bin/[Aa]ctivate* \
  && find /opt/rubricd -name '*.pyi' -delete \
- && /opt/rubricd/bin/python -m compileall -q -j 1 --invalidation-mode unchecked-hash /opt/rubricd/lib \
+ && /opt/rubricd/bin/python -m compileall -q -f -j 0 --invalidation-mode unchecked-hash /opt/rubricd/lib \
  && mkdir state
 
 FROM ${RUNTIME_IMAGE}

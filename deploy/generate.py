@@ -29,7 +29,9 @@ def schema() -> dict[Path, str]:
 
     from monitor.commands.schema import schema as daemon_schema
 
-    text = json.dumps(values_schema(daemon_schema("configuration")), indent=1, ensure_ascii=False)
+    text = json.dumps(
+        values_schema(daemon_schema("configuration"), daemon_schema("rubrics")), indent=1, ensure_ascii=False
+    )
     return {CHART / "values.schema.json": text + "\n"}
 
 

@@ -155,9 +155,12 @@ TLS = section(existingSecret=OPTIONAL_NAME, clientCA=FLAG)
 AUTH = section(existingSecret=OPTIONAL_NAME, key=KEY)
 
 
-def values_schema(configuration: Schema) -> Schema:
-    """The schema of values.yaml; `configuration` is what `rubricd schema configuration` prints."""
+def values_schema(configuration: Schema, rubrics: Schema) -> Schema:
+    """The schema of values.yaml; `configuration` and `rubrics` are what `rubricd schema` prints of them."""
     config, definitions = _embedded(configuration)
+    inline, kinds = _embedded(rubrics)
+    definitions |= kinds
+    config["properties"]["rubrics"] = listed(inline)
     definitions["receiver"] = section(
         endpoint={"type": "string", "pattern": ":[0-9]+$"}, max_request_size=TEXT,
         tls=section(("cert_file", "key_file"), cert_file=TEXT, key_file=TEXT, client_ca_file=TEXT),

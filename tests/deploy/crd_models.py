@@ -1,6 +1,6 @@
 """Run by the validators' own Python: checks ServiceMonitor and PrometheusRule objects, given as JSON on stdin, against models of their CRDs.
 
-The models accept keys that they do not know, so those are looked for besides. Prints every fault, and the number of objects checked.
+The models accept keys that they do not know, so those are looked for besides. Prints every fault, and then the number of objects that the models took.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> int:
         checked += 1
         understood = json.loads(found.model_dump_json(by_alias=True, exclude_unset=True))
         faults += unknown(thing["spec"], understood["spec"], f"{thing['kind']}.spec")
-    sys.stdout.write("\n".join(faults) or str(checked))
+    sys.stdout.write("\n".join([*faults, str(checked)]))
     return 1 if faults else 0
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -65,18 +67,14 @@ def test_custom_resources_fit_their_definitions(rendered: dict[str, list[Thing]]
         thing for made in rendered.values() for thing in made if thing["apiVersion"] == "monitoring.coreos.com/v1"
     ]
 
-    def check(given: list[Thing]) -> subprocess.CompletedProcess[str]:
-        script = str(Path(__file__).parent / "crd_models.py")
-        return subprocess.run(
-            [str(python), script], input=json.dumps(given), capture_output=True, text=True, check=False
-        )
-
-    found = check(things)
-    assert found.returncode == 0, found.stdout + found.stderr
-    assert int(found.stdout) == len(things) == 3
-    wrong = json.loads(json.dumps([one(things, "PrometheusRule")]))
-    wrong[0]["spec"]["groups"][0]["intervall"] = "1s"
-    assert "intervall: unknown key" in check(wrong).stdout
+    wrong = json.loads(json.dumps(one(things, "PrometheusRule")))
+    wrong["spec"]["groups"][0]["intervall"] = "1s"
+    script = str(Path(__file__).parent / "crd_models.py")
+    found = subprocess.run(
+        [str(python), script], input=json.dumps([*things, wrong]), capture_output=True, text=True, check=False
+    )
+    assert found.stdout.splitlines() == ["PrometheusRule.spec.groups[0].intervall: unknown key", "4"], found.stderr
+    assert len(things) == 3
 
 
 @pytest.mark.parametrize("values", VALUES, ids=lambda path: path.stem)
@@ -221,19 +219,70 @@ def test_unready_pods_are_scraped(rendered: dict[str, list[Thing]]) -> None:
 
 
 def test_an_upgrade_keeps_the_data(program: str, rendered: dict[str, list[Thing]], tmp_path: Path) -> None:
-    """A newer chart with other values changes nothing of a StatefulSet that cannot be changed, and claims outlive the release."""
+    """A newer chart, and every values file that leaves `persistence` alone, changes nothing of a StatefulSet that cannot be changed, and claims outlive
+    the release.
+    """
     newer = tmp_path / "rubricd"
     shutil.copytree(CHART, newer)
     text = (newer / "Chart.yaml").read_text().replace("0.1.0", "9.9.9")
     (newer / "Chart.yaml").write_text(text)
-    values = next(path for path in VALUES if path.stem == "isolated")
     before = one(rendered["default"], "StatefulSet")
-    after = one(render(program, values, newer), "StatefulSet")
-    for key in ("selector", "volumeClaimTemplates", "serviceName", "podManagementPolicy"):
-        assert before["spec"][key] == after["spec"][key], key
-    assert before["metadata"]["name"] == after["metadata"]["name"]
+    after = one(render(program, None, newer), "StatefulSet")
     assert after["spec"]["template"]["metadata"]["labels"]["app.kubernetes.io/version"] == "9.9.9"
-    assert after["spec"]["persistentVolumeClaimRetentionPolicy"] == {"whenDeleted": "Retain", "whenScaled": "Retain"}
+    others = [one(rendered[name], "StatefulSet") for name in rendered if name not in OTHER_VOLUMES]
+    assert len(others) >= 6
+    for other in (after, *others):
+        for key in ("selector", "volumeClaimTemplates", "serviceName", "podManagementPolicy"):
+            assert before["spec"][key] == other["spec"][key], key
+        assert before["metadata"]["name"] == other["metadata"]["name"]
+        assert other["spec"]["persistentVolumeClaimRetentionPolicy"] == {"whenDeleted": "Retain", "whenScaled": "Retain"}  # fmt: skip
+
+
+def test_the_values_schema_is_strict_everywhere() -> None:
+    """Every object of values.schema.json names all of its keys, or the pattern that names follow, and takes no others; free are only `global`, which
+    belongs to parent charts, and what is a JSON Schema or a tool's arguments by its meaning.
+    """
+    schema = json.loads((CHART / "values.schema.json").read_text())
+
+    def loose(node: Any, place: str) -> Iterator[str]:
+        if isinstance(node, dict):
+            is_object = node.get("type") == "object" or "properties" in node
+            if is_object and "additionalProperties" not in node and place.rpartition("/")[2] != "properties":
+                yield place
+            if node.get("additionalProperties") is True:
+                yield place
+            for key, value in node.items():
+                yield from loose(value, f"{place}/{key}")
+        elif isinstance(node, list):
+            for index, value in enumerate(node):
+                yield from loose(value, f"{place}/{index}")
+
+    free = (
+        "/global",
+        "/Arguments/properties/schema",
+        "/Call/properties/arguments/anyOf/0",
+        "/final_response_schema/anyOf/0",
+    )
+    assert [place for place in loose(schema, "") if not place.endswith(free)] == []
+
+
+def test_every_value_is_documented() -> None:
+    """Each key of values.yaml has a `# --` comment above it, or each of its own keys has."""
+    lines = (CHART / "values.yaml").read_text().splitlines()
+    open_keys: list[tuple[int, str]] = []
+    missing = []
+    for above, line in pairwise(lines):
+        key = re.match(r"( *)([A-Za-z]+):(.*)", line)
+        if key is None:
+            continue
+        depth = len(key[1])
+        open_keys = [(at, name) for at, name in open_keys if at < depth]
+        told = above.strip().startswith("#")
+        if not told and key[3].strip() and not open_keys:
+            missing.append(line)
+        if told:
+            open_keys.append((depth, key[2]))
+    assert missing == []
 
 
 @pytest.mark.parametrize(
@@ -249,10 +298,14 @@ def test_only_what_needs_it_restarts_the_pod(
     assert (before != after) is restarts
 
 
+OTHER_VOLUMES = {"no-volume", "own-objects", "placed"}
+"""Values files that say where the data are, or rename the release's objects."""
+
 WRONG: list[tuple[dict[str, Any], str]] = [
     ({"image": {"tagg": "1"}}, "tagg"),
     ({"replicas": 2}, "/replicas"),
     ({"config": {"monitors": {"m": {"rubrics": ["r"], "schedul": {"every": "1m"}}}}}, "schedul"),
+    ({"config": {"rubrics": [{"name": "polite", "statment": "No blame."}]}}, "/config/rubrics/0"),
     ({"config": {"storage": {"retention": {"content": "14 days"}}}}, "/config/storage/retention/content"),
     ({"config": {"judges": {"default": {"base_url": "https://j.example"}}}}, "model"),
     ({"config": {"collectors": {"otlp": {"protocols": {"grpc": {"endpoint": "0.0.0.0"}}}}}}, "endpoint"),
