@@ -133,6 +133,11 @@ def test_the_image_holds_no_tools(engine: Engine, image: str) -> None:
     assert not list(packages.glob("pip*"))
     assert not list(packages.glob("pytest*"))
     assert (packages / "monitor" / "__pycache__").is_dir()
+    compiled = list(packages.rglob("*.pyc"))
+    assert len(compiled) > 1000
+    assert all(
+        path.read_bytes()[4] == 1 for path in compiled
+    )  # checked by nothing; a time in it would make each image another one
     assert all(path.lstat().st_uid == 0 for path in packages.rglob("*"))
     assert (root / "var" / "lib" / "rubricd").stat().st_uid == USER
 

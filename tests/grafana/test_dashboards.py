@@ -74,6 +74,39 @@ def test_committed_dashboards_are_up_to_date() -> None:
     assert [str(file) for file in stale(texts())] == []
 
 
+def lost(given: Any, understood: Any, place: str = "") -> Iterator[str]:
+    """Places of a document that a model did not take over as they are."""
+    if isinstance(given, dict) and isinstance(understood, dict):
+        for key, value in given.items():
+            yield from lost(value, understood.get(key), f"{place}/{key}")
+    elif isinstance(given, list) and isinstance(understood, list) and len(given) == len(understood):
+        for index, pair in enumerate(zip(given, understood, strict=True)):
+            yield from lost(*pair, f"{place}/{index}")
+    elif given != understood:
+        yield place
+
+
+def test_grafanas_own_schema_takes_every_key() -> None:
+    """The model of Grafana's dashboard schema that the SDK carries reads each file, panel types and queries included, and loses nothing of it; a key that
+    Grafana does not know would be lost.
+    """
+    pytest.importorskip("grafana_foundation_sdk", reason="pip install grafana-foundation-sdk (extra dev)")
+    from grafana_foundation_sdk.cog.encoder import JSONEncoder
+    from grafana_foundation_sdk.cog.plugins import register_default_plugins
+    from grafana_foundation_sdk.models.dashboard import Dashboard
+
+    register_default_plugins()
+
+    def missed(document: dict[str, Any]) -> list[str]:
+        return list(lost(document, json.loads(json.dumps(Dashboard.from_json(document), cls=JSONEncoder))))
+
+    for dashboard in dashboards():
+        assert missed(dashboard) == []
+        place, panel = next((n, panel) for n, panel in enumerate(dashboard["panels"]) if "targets" in panel)
+        panel["titel"], panel["targets"][0]["exprs"] = "misspelt", "up"
+        assert sorted(missed(dashboard)) == [f"/panels/{place}/targets/0/exprs", f"/panels/{place}/titel"]
+
+
 def test_there_are_four_dashboards_that_alerts_link_to() -> None:
     """File name and uid agree, and the uids are those of the links in alerts."""
     from monitor.exporters.rules import wording
