@@ -121,6 +121,19 @@ def test_an_agent_that_turns_bad_reaches_the_webhook(watch: Callable[..., Watch]
     }
     assert regression["annotations"]["traces_url"].startswith(f"{watching.daemon.url}/api/v1/verdicts?verdict=fail")
     assert not any(one["labels"].get("agent") == "steady-bot" for one in watching.webhook.alerts)
+    found = {one["rubric"]: one for one in watching.daemon.items("/api/v1/regressions")}
+    assert set(found) == {"party_size_limit", "polite"}
+    for rubric, one in found.items():
+        assert (one["agent"], one["agent_version"], one["environment"], one["state"]) == (
+            "shop-bot",
+            "1.0",
+            "test",
+            "open",
+        )
+        assert one["dimension"]["id"] and one["dimension"]["since"] < 1, rubric
+        assert one["since"] <= one["opened_at"]
+        assert 1 <= len(one["failing"]) <= 5
+        assert {run["trace_id"] for run in one["failing"]} <= {run["trace_id"] for run in watching.daemon.items(f"/api/v1/verdicts?since=1h&verdict=fail&rubric={rubric}&agent=shop-bot&limit=100")}  # fmt: skip
 
 
 @pytest.mark.service

@@ -104,6 +104,22 @@ def test_an_alarm_with_all_it_names(world: World) -> None:
     assert gauges["regression_log_evidence"][tuple(SERIES)] >= gauges["regression_log_threshold"][tuple(SERIES)]
 
 
+def test_a_worse_version_is_named_with_what_it_is_compared_with(world: World) -> None:
+    """Version against version over the store: the alarm of the newer one names the older, its beginning, the decisive dimension and failing invocations."""
+    world.monitors[:] = [monitor(_rubric(BOOKING.version), against=("version",))]
+    world.judge([True] * 40)
+    world.judge([True, False] * 20, version="2")
+    world.read()
+    (alarm,) = world.store.regressions()
+    assert (alarm["state"], alarm["against"]) == ("open", "version")
+    assert (alarm["agent_version"], alarm["compared_with"]) == ("2", "1")
+    assert (alarm["agent"], alarm["rubric"], alarm["environment"]) == ("restaurant-bot", "booking", "production")
+    assert alarm["dimension"]["id"] == "policy" and alarm["dimension"]["before"] == 5.0
+    assert 1 <= len(alarm["failing"]) <= 5
+    assert {one["agent_version"] for one in alarm["failing"]} == {"2"}
+    assert alarm["since"] >= T0 + 60 * 41
+
+
 def test_a_restart_neither_clears_nor_repeats(world: World) -> None:
     """Another process finds the alarm standing, reads nothing twice, and goes on from the same evidence."""
     world.judge([True] * 20 + [False] * 12)

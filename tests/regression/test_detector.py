@@ -78,6 +78,18 @@ def test_a_step_with_correlated_turns_gains_one_at_most() -> None:
     assert 0.95 * passed.evidence + 0.05 * failed.evidence <= 4.0 + 1e-9
 
 
+def test_series_share_out_one_promise() -> None:
+    """Forty series at their objective that take verdicts in turn alarm together at most once in the promised number of verdicts, restarts included."""
+    chance, promised, verdicts, alarms = random.Random(9), 300.0, 12_000, 0
+    series = [Detector(0.9) for _ in range(40)]
+    for n in range(verdicts):
+        place = n % len(series)
+        series[place] = series[place].add(chance.random() < 0.9, float(n))
+        if series[place].evidence >= promised:
+            series[place], alarms = series[place].restarted(), alarms + 1
+    assert 0 < alarms <= verdicts / promised
+
+
 def test_since_is_where_the_drop_began() -> None:
     """The time named is near the change, not the start of the stream nor the alarm."""
     chance, detector, places = random.Random(5), Detector(0.95), []
