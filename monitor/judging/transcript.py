@@ -158,6 +158,9 @@ def _conversation(writer: _Writer, invocation: Invocation, seen: View, bounds: T
         _tools(writer, invocation.tool_definitions, bounds)
     if seen.shows("history"):
         _history(writer, turns[0].history, bounds)
+    if "turns" in invocation.completeness.capture:
+        writer.truncated.append("turns")
+        writer.heading("earlier turns are left out: they are not kept any more")
     first, last = kept_ends(len(turns), bounds.turns // bounds.turn)
     shown = [*range(first), *range(len(turns) - last, len(turns))]
     pieces = {place: _turn(writer.mark, turns, place, seen, bounds) for place in shown}

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import sha256
+from itertools import dropwhile
 
 from monitor.model.invocation import Capture, Completeness, Invocation, SettledBy, ToolDefinition
 
@@ -76,7 +77,27 @@ def conversations(invocations: Iterable[Invocation]) -> list[Invocation]:
 
 
 def conversation(turns: Sequence[Invocation], name: str, revision: int = 1) -> Invocation:
-    """The conversation of turns, one at least, in their order."""
+    """The conversation of turns, one at least, in their order.
+
+    Turns at its beginning whose content was erased are left out, which `capture` says of `turns`: a conversation may go on for longer than content
+    is kept. One that was erased behind them stays, and a rubric that needs what was said there cannot judge.
+    """
+    kept = tuple(dropwhile(_is_erased, turns)) or tuple(turns)
+    whole = _conversation(kept, name, revision)
+    if len(kept) == len(turns):
+        return whole
+    done = whole.completeness
+    return replace(whole, completeness=replace(done, capture={"turns": Capture.REDACTED, **done.capture}))
+
+
+def _is_erased(turn: Invocation) -> bool:
+    """Whether nothing is left of what was said: neither request nor answer, though there was one."""
+    capture = turn.completeness.capture
+    said = turn.user_input is not None or turn.final_response is not None
+    return not said and Capture.REDACTED in (capture.get("user_input"), capture.get("final_response"))
+
+
+def _conversation(turns: Sequence[Invocation], name: str, revision: int) -> Invocation:
     first, last = turns[0], turns[-1]
     instructions = [turn.system_instructions for turn in turns if turn.system_instructions is not None]
     return replace(

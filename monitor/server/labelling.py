@@ -10,6 +10,7 @@ from typing import Any
 
 from monitor.labels.labels import WEEK, Labels, UnknownSeries
 from monitor.labels.report import LabelReport
+from monitor.model.invocation import Invocation
 from monitor.model.labels import HumanLabel, Label
 from monitor.server.problems import BadParameter, Refused
 
@@ -32,7 +33,7 @@ def drawn_json(labels: Labels, query: Mapping[str, Any], now: float) -> Sequence
             "draw_id": draw.draw_id,
             "invocation_id": draw.invocation_id,
             "rubric": draw.rubric,
-            "user_input": invocation.user_input if invocation else None,
+            "user_input": _asked(invocation) if invocation else None,
             "final_response": invocation.final_response if invocation else None,
             "label": "",
             "labeler": "",
@@ -40,6 +41,16 @@ def drawn_json(labels: Labels, query: Mapping[str, Any], now: float) -> Sequence
         }
         for draw, invocation in drawn
     ]
+
+
+def _asked(invocation: Invocation) -> str | None:
+    """What the answer is to be judged against: the request, of a conversation all that was said before its last answer."""
+    if not invocation.turns:
+        return invocation.user_input
+    said = []
+    for turn in invocation.turns:
+        said += [f"User: {turn.user_input or '(not recorded)'}", f"Agent: {turn.final_response or '(none)'}"]
+    return "\n\n".join(said[:-1])
 
 
 def take_labels(labels: Labels, body: bytes) -> Mapping[str, Any]:

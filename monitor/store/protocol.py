@@ -91,7 +91,7 @@ class Store(Protocol):
     def complete_conversations(self, silent_since: float, monitors: Sequence[str], now: float, limit: int = 100) -> int:
         """Complete up to `limit` conversations of which no turn was stored or revised after `silent_since`: each becomes something to be considered
         by each of `monitors`, once, under the id `conversation:<id>`. One that was complete before and has changed gets a new revision, which keeps
-        its decisions and is judged again where it has been judged. The content of its turns is kept until every monitor has considered it, and as long
+        its decisions and is judged again where it has been judged. One that has not been silent for a day is completed too, settled by `max_age`. The content of its turns is kept until every monitor has considered it, and as long
         as one has drawn it. Without monitors nothing becomes complete any more, and what was kept for it is let go. Returns how many were looked at.
         """
         ...

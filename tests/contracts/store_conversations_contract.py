@@ -158,13 +158,37 @@ class ConversationsContract:
         assert judged.ended_at == late.ended_at / 1e9
         assert store.execute_run(talks(T0 + 4_000), take_all).considered == 0  # type: ignore[union-attr]
 
-    def test_a_turn_that_is_too_late_changes_nothing(self, store: Store) -> None:
-        """A day after it was complete, or under `late_spans: ignore`, a conversation stays as it is; the turn is an invocation all the same."""
+    def test_under_ignore_a_complete_conversation_stays(self, store: Store) -> None:
+        """Under `late_spans: ignore` a turn that comes after it was complete changes nothing; the turn is an invocation all the same."""
         converse(store, turn("a", 0))
-        store.save_traces([settled(turn("b", 1_200), late_turns=False), settled(turn("c", 90_000))])
+        store.save_traces([settled(turn("b", 1_200), late_turns=False)])
         assert complete(store, T0 + 100_000) == 0
         assert len(store.invocation(NAME).turns) == 1  # type: ignore[union-attr]
         assert content(store, turn("b", 1_200)) is not None
+
+    def test_a_conversation_that_is_never_silent_is_complete_after_a_day(self, store: Store) -> None:
+        """It is considered as settled by max_age, and goes on as revisions; the turn that comes in the same day waits for the next."""
+        for hour in range(24):
+            store.save_traces([settled(turn(f"h{hour}", 3_600 * hour))])
+            assert store.complete_conversations(T0 + 3_600 * hour - 3_600, ("talks",), T0 + 3_600 * hour) == 0
+        now = T0 + 24 * 3_600 + 60
+        assert store.complete_conversations(now - 9_000, ("talks",), now) == 1
+        (found,) = seen(store, talks(now + 1))
+        assert (found.turns, found.settled_by) == (24, "max_age")
+        store.save_traces([settled(turn("later", 24 * 3_600 + 100))])
+        assert len(store.invocation(NAME).turns) == 24  # type: ignore[union-attr]
+        assert store.complete_conversations(now - 9_000, ("talks",), now + 3_600) == 0
+
+    def test_of_very_many_turns_the_first_and_last_are_read(self, store: Store) -> None:
+        """A conversation id that is used for ever costs no more than a thousand turns to read."""
+        store.save_traces([settled(turn(str(n), n, tool_calls=(), history=()), at=5_000) for n in range(1_100)])
+        complete(store, T0 + 10_000)
+        (found,) = seen(store, talks(T0 + 10_001))
+        assert found.turns == 1_100
+        whole = store.invocation(NAME)
+        assert whole is not None
+        begun = [int(one.started_at / 1e9 - T0) for one in whole.turns]
+        assert begun == [*range(200), *range(300, 1_100)]
 
     def test_late_spans_of_a_turn_revise_its_conversation(self, store: Store) -> None:
         """What a turn turned out to be is seen; one that did not change makes no revision."""
@@ -296,7 +320,8 @@ class ConversationsContract:
         assert verdict["score"] == 0.72
         found = store.invocation(NAME)
         assert found is not None
-        assert [one.user_input for one in found.turns] == [None, last.user_input]
+        assert [one.user_input for one in found.turns] == [last.user_input]
+        assert found.completeness.capture["turns"] is Capture.REDACTED
         assert store.forget(conversation_id="c") == 2
         assert SECRET not in str(store.invocation(NAME))
 

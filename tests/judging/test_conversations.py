@@ -153,13 +153,27 @@ def test_the_message_says_what_is_judged(about: str) -> None:
 
 
 async def test_a_turn_without_its_content_makes_it_unjudgeable() -> None:
-    """A conversation of which an earlier turn was erased or redacted is not judged as if that had not been said."""
+    """A conversation of which a turn in the middle was erased or redacted is not judged as if that had not been said."""
     made, client = judge()
-    gone = turn(0, None, None, capture={"user_input": Capture.REDACTED, "final_response": Capture.REDACTED})  # type: ignore[arg-type]
+    gone = turn(1, None, None, capture={"user_input": Capture.REDACTED, "final_response": Capture.REDACTED})  # type: ignore[arg-type]
     by = rubric("{name: polite, statement: The answer is polite.}")
-    result = await made.evaluate(by, talk(gone, BOOK))
+    result = await made.evaluate(by, talk(ASK, gone, turn(2, "And?", "Done.")))
     assert (result.outcome, result.unjudgeable_reason) == (Outcome.UNJUDGEABLE, "redacted")
     assert client.requests == []
+
+
+async def test_what_was_erased_at_the_beginning_is_left_out() -> None:
+    """A conversation that goes on for longer than content is kept is judged from the first turn that is, and the record says so."""
+    made, client = judge(said("yes"))
+    erased = {"user_input": Capture.REDACTED, "final_response": Capture.REDACTED}
+    gone = turn(0, None, None, capture=erased)  # type: ignore[arg-type]
+    whole = talk(gone, BOOK)
+    assert [one.user_input for one in whole.turns] == ["Friday."]
+    assert talk(gone, gone).turns == (gone, gone)
+    result = await made.evaluate(rubric("{name: polite, statement: The answer is polite.}"), whole)
+    assert result.outcome is Outcome.PASS
+    assert result.details["truncated"] == ["turns"]
+    assert "earlier turns are left out" in client.requests[0].messages[1].content
 
 
 def test_a_pseudonym_is_the_same_in_every_turn() -> None:

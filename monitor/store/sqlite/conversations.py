@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from monitor.model.conversation import (
+    ConversationKey,
     conversation,
     conversation_name,
     digest,
@@ -29,7 +30,14 @@ from monitor.store.sqlite.turns import let_go, release_turns
 from monitor.store.sqlite.values import compact
 from monitor.store.sqlite.waiting import enqueue, withdraw
 
-_DUE = "changed_at IS NOT NULL AND changed_at <= ?"
+LONGEST_SECONDS = 24 * 3600.0
+"""A conversation that is never silent is completed after so long all the same, and goes on as revisions: a fixed id may be used for ever."""
+
+MAX_TURNS, _FIRST_TURNS = 1000, 200
+"""Of a conversation with more turns the first and the last are read."""
+
+_SILENT = "SELECT n FROM conversations WHERE changed_at IS NOT NULL AND changed_at <= ?"
+_LONG = "SELECT n FROM conversations WHERE changed_at IS NOT NULL AND opened_at <= ?"
 _TURNS = """
     SELECT i.id, i.revision, i.trace, i.span_id, i.profile, i.started_at, i.ended_at, i.settled_by, i.late_spans, i.has_error, i.tools,
            i.model_calls, i.input_tokens, i.output_tokens, i.attributes, i.upstream_probability * i.kept_below, i.has_content, i.conversation_id
@@ -61,10 +69,10 @@ class _Turn:
     conversation_id: str
 
 
-def any_due(connection: sqlite3.Connection, silent_since: float) -> bool:
-    """Whether a conversation waits to be completed that has not changed since a time."""
-    found = connection.execute(f"SELECT 1 FROM conversations WHERE {_DUE} LIMIT 1", (silent_since,)).fetchone()  # noqa: S608
-    return found is not None
+def any_due(connection: sqlite3.Connection, silent_since: float, now: float) -> bool:
+    """Whether a conversation waits to be completed."""
+    due = ((_SILENT, silent_since), (_LONG, now - LONGEST_SECONDS))
+    return any(connection.execute(f"{query} LIMIT 1", (before,)).fetchone() is not None for query, before in due)
 
 
 def complete(
@@ -72,17 +80,20 @@ def complete(
 ) -> int:
     """See `Store.complete_conversations`."""
     due = connection.execute(
-        f"""SELECT n, conversation_id, service, environment FROM conversations WHERE {_DUE} ORDER BY changed_at, n LIMIT ?""",  # noqa: S608
-        (silent_since, limit),
+        f"""SELECT n, conversation_id, service, environment, changed_at <= ? FROM conversations
+            WHERE n IN ({_SILENT} UNION {_LONG}) ORDER BY changed_at, n LIMIT ?""",  # noqa: S608
+        (silent_since, silent_since, now - LONGEST_SECONDS, limit),
     ).fetchall()
-    for number, *key in due:
-        _complete(connection, number, (key[0], key[1], key[2]), monitors, now)
+    for number, conversation_id, service, environment, is_silent in due:
+        due_by = None if is_silent else SettledBy.MAX_AGE
+        _complete(connection, number, (conversation_id, service, environment), monitors, now, due_by)
     return len(due)
 
 
 def _complete(
-    connection: sqlite3.Connection, number: int, key: tuple[str, str, str], monitors: Sequence[str], now: float
-) -> None:
+    connection: sqlite3.Connection, number: int, key: ConversationKey, monitors: Sequence[str], now: float,
+    due_by: SettledBy | None,
+) -> None:  # fmt: skip
     turns = [_Turn(*row) for row in connection.execute(_TURNS, (number,))]
     stored = connection.execute(
         "SELECT n, revision, digest, settled_at FROM invocations WHERE conversation = ? AND turns IS NOT NULL",
@@ -96,6 +107,8 @@ def _complete(
         _empty(connection, *stored)
         return
     values = _values(turns, now)
+    if due_by is not None:
+        values["settled_by"] = due_by.value
     if stored is None:
         row = _insert(connection, number, key, values, monitors, now)
     else:
@@ -137,7 +150,7 @@ def _values(turns: Sequence[_Turn], now: float) -> dict[str, Any]:
 
 
 def _insert(
-    connection: sqlite3.Connection, number: int, key: tuple[str, str, str], values: dict[str, Any], monitors: Sequence[str],
+    connection: sqlite3.Connection, number: int, key: ConversationKey, values: dict[str, Any], monitors: Sequence[str],
     now: float,
 ) -> int:  # fmt: skip
     name = conversation_name(key)
@@ -172,12 +185,22 @@ def _empty(connection: sqlite3.Connection, row: int, revision: int, digest_: str
     connection.execute("UPDATE evaluations SET state = 'done' WHERE invocation = ? AND state = 'pending'", (row,))
 
 
-_TURN_HEADS = f"""
-    SELECT {HEAD} {FROM_HEAD} JOIN conversations k ON k.n = i.conversation
-    WHERE i.conversation = (SELECT conversation FROM invocations WHERE n = ?) AND i.turns IS NULL AND i.merged_into IS NULL
-    AND i.settled_at <= k.completed_at ORDER BY i.started_at, i.id
-"""  # noqa: S608
+_MEMBERS = """
+    i.conversation = (SELECT conversation FROM invocations WHERE n = ?) AND i.turns IS NULL AND i.merged_into IS NULL
+    AND i.settled_at <= (SELECT completed_at FROM conversations k WHERE k.n = i.conversation)
+"""
 """The turns that a conversation had when it was last complete: one that came since is seen with its next revision."""
+
+
+def _turn_heads(connection: sqlite3.Connection, row: int) -> list[Sequence[Any]]:
+    """The rows of HEAD of a conversation's turns in their order; of very many the first and the last."""
+    query = f"SELECT {HEAD} {FROM_HEAD} WHERE {_MEMBERS} ORDER BY i.started_at"
+    (count,) = connection.execute(f"SELECT count(*) FROM invocations i WHERE {_MEMBERS}", (row,)).fetchone()  # noqa: S608
+    if count <= MAX_TURNS:
+        return connection.execute(f"{query}, i.id", (row,)).fetchall()
+    first = connection.execute(f"{query}, i.id LIMIT ?", (row, _FIRST_TURNS)).fetchall()
+    last = connection.execute(f"{query} DESC, i.id DESC LIMIT ?", (row, MAX_TURNS - _FIRST_TURNS)).fetchall()
+    return [*first, *reversed(last)]
 
 
 def opening_of(connection: sqlite3.Connection, row: int, characters: int) -> tuple[str | None, str | None]:
@@ -199,7 +222,7 @@ def read_whole(connection: sqlite3.Connection, row: Sequence[Any], assemble: Ass
     """An invocation from a row of HEAD; a conversation with its turns."""
     if not is_conversation(row[1]):
         return read_invocation(row, assemble)
-    turns = [read_invocation(turn, assemble) for turn in connection.execute(_TURN_HEADS, (row[0],))]
+    turns = [read_invocation(turn, assemble) for turn in _turn_heads(connection, row[0])]
     head = read_invocation(row, assemble)
     return conversation(turns, head.id, head.revision) if turns else head
 
@@ -218,7 +241,7 @@ def read_whole_or_bare(
     turns: list[Invocation] = []
     assembled: Late = []
     head, _, damaged = read_or_bare(row, assemble)
-    for turn in connection.execute(_TURN_HEADS, (row[0],)):
+    for turn in _turn_heads(connection, row[0]):
         invocation, late, bad = read_or_bare(turn, assemble)
         turns.append(invocation)
         assembled += [(turn[0], late)] if late is not None else []

@@ -213,6 +213,12 @@ MIGRATIONS = (
     ) STRICT, WITHOUT ROWID;
     CREATE INDEX given_up_by_run ON given_up (monitor, tick);
     """,
+    """
+    -- When the first of a conversation's changes came that it has not been completed with.
+    ALTER TABLE conversations ADD COLUMN opened_at REAL;
+    UPDATE conversations SET opened_at = changed_at;
+    CREATE INDEX conversations_by_opening ON conversations (opened_at) WHERE changed_at IS NOT NULL;
+    """,
 )
 
 

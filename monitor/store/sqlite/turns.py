@@ -13,8 +13,7 @@ from collections.abc import Collection, Iterable
 from monitor.model.run import TraceSettlement
 from monitor.store.sqlite.values import compact
 
-LATE_SECONDS = 24 * 3600.0
-"""A turn that comes later than this after its conversation was complete does not change it (contract section 3, late data)."""
+_CHANGE = "opened_at = iif(changed_at IS NULL, ?, opened_at), changed_at = max(coalesce(changed_at, 0), ?)"
 
 
 def note_turn(connection: sqlite3.Connection, row: int, settlement: TraceSettlement) -> None:
@@ -36,8 +35,8 @@ def note_turn(connection: sqlite3.Connection, row: int, settlement: TraceSettlem
         return
     _keep(connection, row, belongs)
     connection.execute(
-        "UPDATE conversations SET changed_at = max(coalesce(changed_at, 0), ?), monitors = ? WHERE n = ?",
-        (settlement.settled_at, compact(list(settlement.conversation_monitors)), belongs),
+        f"UPDATE conversations SET {_CHANGE}, monitors = ? WHERE n = ?",  # noqa: S608
+        (settlement.settled_at, settlement.settled_at, compact(list(settlement.conversation_monitors)), belongs),
     )
 
 
@@ -64,13 +63,13 @@ def _number(connection: sqlite3.Connection, key: tuple[str, str, str]) -> int:
 
 
 def _takes_turns(connection: sqlite3.Connection, number: int, settlement: TraceSettlement) -> bool:
-    """Whether another turn changes the conversation: one that is complete for too long stays as it is."""
+    """Whether another turn changes the conversation: under `late_spans: ignore` one that is complete stays as it is."""
     completed_at, changed_at = connection.execute(
         "SELECT completed_at, changed_at FROM conversations WHERE n = ?", (number,)
     ).fetchone()
     if completed_at is None or changed_at is not None:
         return True
-    return settlement.late_turns and settlement.settled_at - completed_at <= LATE_SECONDS
+    return settlement.late_turns
 
 
 def _keep(connection: sqlite3.Connection, row: int, number: int) -> None:
@@ -94,7 +93,8 @@ def leave(connection: sqlite3.Connection, row: int, now: float) -> None:
         (int(held == 1), int(held == 2), row),
     )
     connection.execute(
-        "UPDATE conversations SET changed_at = max(coalesce(changed_at, 0), ?) WHERE n = ?", (now, number)
+        f"UPDATE conversations SET {_CHANGE} WHERE n = ?",  # noqa: S608
+        (now, now, number),
     )
 
 
