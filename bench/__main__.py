@@ -9,6 +9,7 @@ BENCHMARKS = {
     "compare": "the figures of this project beside Phoenix, MLflow, prometheus_client and AsyncOpenAI, each with its bar (needs ../shared)",
     "judging": "judge calls here, beside the bare AsyncOpenAI call and the peers' runners, on one scripted server",
     "statistics": "coverage of the intervals over rates, sizes and sampling designs; false alarms and delay of the detector",
+    "assembly": "invocations per second and memory of assembly at 10,000 to 1,000,000 spans; memory of an open trace",
     "alerts": "false alarms of 20 clean seeds, and how soon a bad one is seen, with real Prometheus and Alertmanager",
 }
 
