@@ -44,12 +44,15 @@ class Decoded:
     skipped: int
 
 
-def decode(body: bytes, signal: Signal, ordinals: Collection[int] | None = None) -> Decoded:
+def decode(
+    body: bytes, signal: Signal, ordinals: Collection[int] | None = None, *, traceless: bool = False
+) -> Decoded:
     """Decode all items of a protobuf request, or those with the given ordinals.
 
+    `traceless`: log records without trace id as well, with an empty one.
     Raises MalformedRequest when the bytes are no such request at all.
     """
-    reader = _Reader()
+    reader = _Reader(traceless)
     spans: list[Span] = []
     logs: list[LogRecord] = []
     places: list[int] = []
@@ -90,8 +93,9 @@ def _chosen(
 class _Reader:
     """Reads messages of `schema` and counts what had to be repaired."""
 
-    def __init__(self) -> None:
+    def __init__(self, traceless: bool = False) -> None:
         self.repaired = 0
+        self._traceless = traceless
 
     def span(self, raw: bytes, resource: Any, scope: Any) -> Span | None:
         """A span, or None where it has no right ids or cannot be read."""
@@ -127,7 +131,9 @@ class _Reader:
     def log_record(self, raw: bytes, resource: Any, scope: Any) -> LogRecord | None:
         """A log record, or None where it has no right trace id, a wrong span id, or cannot be read."""
         message = _parsed(schema.LogRecord, raw)
-        if message is None or not _is_id(message.trace_id, TRACE_ID_BYTES):
+        if message is None or not (
+            _is_id(message.trace_id, TRACE_ID_BYTES) or (self._traceless and not any(message.trace_id))
+        ):
             return None
         span_id = message.span_id
         if span_id and len(span_id) != SPAN_ID_BYTES:
@@ -135,7 +141,7 @@ class _Reader:
         attributes = self.attributes(message.attributes)
         event = self.text(message.event_name) or attributes.get("event.name")
         return LogRecord(
-            trace_id=message.trace_id.hex(),
+            trace_id=message.trace_id.hex() if any(message.trace_id) else "",
             span_id=span_id.hex() if any(span_id) else "",
             event_name=event if isinstance(event, str) else "",
             time_unix_nano=message.time_unix_nano or message.observed_time_unix_nano,

@@ -12,6 +12,7 @@ from collectors.span import LogRecord, Span
 from monitor.assembly.completeness import missing_fields
 from monitor.assembly.conventions.table import worth_asking
 from monitor.assembly.deduplicate import unique_logs, unique_spans
+from monitor.assembly.deltas import resolve_deltas
 from monitor.assembly.facts import CANDIDATES, Facts, Field, Found, SpanClass, merge
 from monitor.assembly.fields import (
     Notes,
@@ -27,6 +28,7 @@ from monitor.assembly.fields import (
     what_was_given,
 )
 from monitor.assembly.joining import joined, piece_of
+from monitor.assembly.logspans import with_log_spans
 from monitor.assembly.neighbourhood import Surroundings, survey
 from monitor.assembly.pieces import Piece, key_of
 from monitor.assembly.record import Record
@@ -144,7 +146,8 @@ def _lacks_setup(one: Assembled) -> bool:
 
 
 def _segmented(spans: Sequence[Span], logs: Sequence[LogRecord]) -> tuple[Tree, Surroundings, list[Segment]]:
-    tree = build(unique_spans(spans), unique_logs(logs), read)
+    tree = build(*with_log_spans(unique_spans(spans), unique_logs(logs)), read)
+    resolve_deltas(tree.nodes)
     if follow_links(tree):
         tree = retold(tree)
     around = survey(tree)
@@ -254,14 +257,15 @@ def _invocation(one: Segment, around: Surroundings, rest: _Beside, context: Asse
         completeness=Completeness(context.settled_by, (), notes.capture, context.late_spans),
     )
     return Assembled(
-        _completed(invocation, notes, context),
+        _completed(invocation, notes, context, calls_hidden=calls.hidden),
         frozenset(node.span_id for node in one.members if not node.phantom),
         tuple(notes.provenance),
     )
 
 
-def _completed(invocation: Invocation, notes: Notes, context: AssemblyContext) -> Invocation:
-    done = Completeness(context.settled_by, missing_fields(invocation), _clean(invocation, notes), context.late_spans)
+def _completed(invocation: Invocation, notes: Notes, context: AssemblyContext, *, calls_hidden: bool) -> Invocation:
+    missing = missing_fields(invocation, calls_hidden=calls_hidden)
+    done = Completeness(context.settled_by, missing, _clean(invocation, notes), context.late_spans)
     return replace(invocation, completeness=done)
 
 

@@ -9,6 +9,7 @@ from monitor.assembly.facts import Field
 from monitor.assembly.tree import Node
 from monitor.assembly.values import text_of, withheld
 
+OPERATION_EXCEPTION = "gen_ai.client.operation.exception"
 _TRACES = ("Traceback (most recent call last)", "\n    at ")
 _CANCELLED = ("cancellederror", "generatorexit", "keyboardinterrupt", "abort_error", "aborterror")
 
@@ -19,14 +20,22 @@ def failure_text(node: Node) -> str | None:
     if stated is not None and stated.value:
         return str(stated.value)
     span = node.span
-    if span is None or span.status_code is not StatusCode.ERROR:
+    if span is None or (span.status_code is not StatusCode.ERROR and _logged(node) is None):
         return None
     return _without_trace(span.status_message) or exception_text(node) or _error_type(node) or "error"
 
 
 def exception_text(node: Node) -> str | None:
     """The last exception event as `Type: message`, None without one. Cancellations count as well."""
-    return exception_of(node.span) if node.span is not None else None
+    return (exception_of(node.span) or _logged(node)) if node.span is not None else None
+
+
+def _logged(node: Node) -> str | None:
+    """The exception in a log record of a model call that failed (`gen_ai.client.operation.exception`, conventions 1.41)."""
+    if node.record is None or OPERATION_EXCEPTION not in node.record.shape.names:
+        return None
+    events = [event for event in node.record.events if event.name == OPERATION_EXCEPTION]
+    return _exception(events[-1].attributes)
 
 
 def exception_of(span: Span) -> str | None:

@@ -356,3 +356,5 @@ def _answering(scope: Scope, *, first: bool) -> Iterator[tuple[Sequence[Message]
         yield unit_messages(unit, Field.OUTPUT), unit.node.end + 1
     for node in scope.chain:
         yield value(node.facts, Field.OUTPUT) or (), node.end + 1
+    for node in scope.submitted:
+        yield value(node.facts, Field.INPUT) or (), node.start

@@ -56,6 +56,12 @@ class Field(StrEnum):
     RESULT = "result"  # any JSON value
     TOOL_FAILED = "tool_failed"  # bool
     TOOL_DENIED = "tool_denied"  # bool
+    TOOL_PENDING = "tool_pending"  # bool: the run ended while the call waits for approval or is made elsewhere
+    CALLS_HIDDEN = "calls_hidden"  # bool: tools may have been called inside a model call that does not tell
+    ENTRIES = (
+        "entries"  # tuple[tuple[Message, ...], ...]: the recorded entries of the input, of dialects that count them
+    )
+    BASE = "base"  # tuple[str, int]: span whose input this one's goes on from, and how many of its last entries are dropped
     TOOL_SCHEMA = "tool_schema"  # ToolDefinition of the tool that ran
     ERROR = "error"
     INTERRUPTED = "interrupted"  # bool: the user broke in

@@ -52,6 +52,7 @@ def survey(tree: Tree) -> Surroundings:
     units = _units(tree.nodes, _nearest(tree.nodes, _CANDIDATES_AND_UNITS))
     if not said.isdisjoint((SpanClass.STEP, SpanClass.CHAIN)):
         _note_steps(tree.nodes, units)
+    _note_fetched(tree.nodes, units)
     owner: dict[int, Node | None] = {}
     for node in tree.nodes:
         inherited = owner[id(node.parent)] if node.parent is not None else None
@@ -72,6 +73,18 @@ def _note_steps(nodes: Sequence[Node], units: dict[int, Unit]) -> None:
             inside[0].steps.append(node)
         if inside and node.parent is not None:
             held.setdefault(id(node.parent), []).extend(inside[:2])
+
+
+def _note_fetched(nodes: Sequence[Node], units: dict[int, Unit]) -> None:
+    """A response that was made in the background and fetched later is the output of the call that asked for it."""
+    fetched = [node for node in nodes if value(node.facts, Field.OPERATION) == "fetch_response"]
+    if not fetched:
+        return
+    by_response = {value(unit.node.facts, Field.RESPONSE_ID): unit for unit in units.values()}
+    for node in fetched:
+        unit = by_response.get(value(node.facts, Field.RESPONSE_ID) or object())
+        if unit is not None and Field.OUTPUT in node.facts:
+            unit.steps.append(node)
 
 
 def _drop_evaluations(nodes: Sequence[Node]) -> None:

@@ -7,16 +7,13 @@ was not recorded has no `content` and says why under `capture`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
-from monitor.assembly.literal import CLASS_KEY
+from monitor.assembly.results import TEXT_TYPES, Block, block_text, is_refusal, result_value
 from monitor.assembly.values import decode, decode_any, plain, withheld
 from monitor.model.invocation import Capture, Part
 
-Block = Mapping[str, Any]
-
-_TEXT_TYPES = frozenset({"text", "input_text", "output_text", "refusal", "summary_text", "plain_text"})
 _REASONING_TYPES = frozenset({"reasoning", "thinking", "redacted_thinking", "reasoning_content", "summary"})
 _CALL_TYPES = frozenset(
     {
@@ -94,23 +91,10 @@ def result_part(call_id: Any, response: Any, *, is_error: bool = False, name: An
     reason = withheld(response)
     if reason is not None:
         return part | {"capture": reason.value}
-    return part if response is ... else part | {"response": plain(result_value(response))}
-
-
-def result_value(value: Any) -> Any:
-    """A tool's answer without its wrapping: block lists, MCP results and serialised tool messages become their text.
-
-    Text stays text, also where it is JSON: that is what the model saw.
-    """
-    if isinstance(value, list | tuple):
-        return _joined_blocks(value)
-    if not isinstance(value, dict):
-        return value
-    for unwrap in (_tool_message, _mcp_result, _typed_output, _function_response):
-        found = unwrap(value)
-        if found is not None:
-            return found[0]
-    return value
+    if response is ...:
+        return part
+    value = plain(result_value(response))
+    return part | {"response": value} | ({"denied": True} if is_refusal(value) else {})
 
 
 def part_of(block: Any) -> Part:
@@ -120,6 +104,9 @@ def part_of(block: Any) -> Part:
     kind = block.get("type")
     if isinstance(kind, str) and "parts" not in block:
         return _typed_part(kind, kind.lower(), block)
+    for key, build in _WRAPPED.items():
+        if isinstance(block.get(key), dict):
+            return build(block[key])
     for key, build in _UNTYPED.items():
         if key in block:
             return build(block)
@@ -127,7 +114,7 @@ def part_of(block: Any) -> Part:
 
 
 def _typed_part(kind: str, lowered: str, block: Block) -> Part:
-    if lowered in _TEXT_TYPES:
+    if lowered in TEXT_TYPES:
         return text_part(_first(block, "content", "text", "refusal"))
     if lowered in _REASONING_TYPES:
         return _reasoning(block)
@@ -251,6 +238,32 @@ def _bedrock_reasoning(block: Block) -> Part:
     return _content_part("reasoning", inner.get("text") if isinstance(inner, dict) else None)
 
 
+def _genkit_call(call: Block) -> Part:
+    return call_part(call.get("ref"), call.get("name"), call.get("input"))
+
+
+def _genkit_result(answer: Block) -> Part:
+    return result_part(answer.get("ref"), answer.get("output", ...), name=answer.get("name"))
+
+
+def _haystack_call(call: Block) -> Part:
+    return call_part(call.get("id"), _first(call, "tool_name", "name"), call.get("arguments"))
+
+
+def _haystack_result(answer: Block) -> Part:
+    origin = answer["origin"] if isinstance(answer.get("origin"), dict) else {}
+    failed = answer.get("error") is True
+    return result_part(origin.get("id"), answer.get("result", ...), is_error=failed, name=origin.get("tool_name"))
+
+
+_WRAPPED: dict[str, Callable[[Block], Part]] = {
+    "toolRequest": _genkit_call,
+    "toolResponse": _genkit_result,
+    "tool_call": _haystack_call,
+    "tool_call_result": _haystack_result,
+}
+"""Blocks of one key with everything inside. Other SDKs write the same keys as null."""
+
 _UNTYPED: dict[str, Callable[[Block], Part]] = {
     "toolUse": _bedrock_call,
     "toolResult": _bedrock_result,
@@ -269,82 +282,13 @@ def _content_part(kind: str, content: Any) -> Part:
     if isinstance(content, dict):
         content = content.get("value") if isinstance(content.get("value"), str) else content.get("text")
     if isinstance(content, list | tuple):
-        content = "".join(item for item in map(_block_text, content) if item is not None) or None
+        content = "".join(item for item in map(block_text, content) if item is not None) or None
     if content is None:
         return {"type": kind, "capture": Capture.NOT_CAPTURED.value}
     reason = withheld(content)
     if reason is not None:
         return {"type": kind, "capture": reason.value}
     return {"type": kind, "content": content if isinstance(content, str) else str(content)}
-
-
-def _joined_blocks(blocks: list[Any] | tuple[Any, ...]) -> Any:
-    """Blocks that are all text become that text; one `{"json": …}` block becomes its value; the rest stays a list."""
-    if not blocks or not all(isinstance(block, dict) for block in blocks):
-        return list(blocks)
-    texts = [_block_text(block) for block in blocks]
-    if all(text is not None for text in texts):
-        return "\n".join(text for text in texts if text is not None)
-    if len(blocks) == 1 and set(blocks[0]) == {"json"}:
-        return blocks[0]["json"]
-    return list(blocks)
-
-
-def _block_text(block: Any) -> str | None:
-    if not isinstance(block, dict):
-        return block if isinstance(block, str) else None
-    kind = block.get("type", "text")
-    if not isinstance(kind, str) or kind not in _TEXT_TYPES:
-        return None
-    extra = set(block) - {
-        "type",
-        "text",
-        "content",
-        "annotations",
-        "index",
-        "id",
-        "extras",
-        "_meta",
-        "meta",
-        "logprobs",
-    }
-    text = block.get("text", block.get("content"))
-    return text if isinstance(text, str) and not extra else None
-
-
-def _tool_message(value: Block) -> tuple[Any] | None:
-    """The content of a serialised LangChain tool message, bare or under `output`."""
-    inner = value.get("output")
-    if isinstance(inner, dict | list) and set(value) <= {"output", "kwargs", "tags", "metadata", "inputs"}:
-        return (result_value(inner),)
-    for key in ("kwargs", "data"):
-        fields = value.get(key)
-        if isinstance(fields, dict) and "content" in fields and ("lc" in value or value.get("type") == "tool"):
-            return (result_value(fields["content"]),)
-    if value.get(CLASS_KEY) in ("ToolMessage", "ToolMessageChunk") or ("tool_call_id" in value and "content" in value):
-        return (result_value(value.get("content")),)
-    return None
-
-
-def _mcp_result(value: Block) -> tuple[Any] | None:
-    if not isinstance(value.get("content"), list) or not (
-        {"isError", "structuredContent"} & set(value) or set(value) == {"content"}
-    ):
-        return None
-    return (result_value(value["content"]),)
-
-
-def _typed_output(value: Block) -> tuple[Any] | None:
-    """Vercel's `{"type": "text" | "json" | "error-text" …, "value": …}`."""
-    if set(value) <= {"type", "value", "providerOptions"} and "value" in value and isinstance(value.get("type"), str):
-        return (result_value(value["value"]),)
-    return None
-
-
-def _function_response(value: Block) -> tuple[Any] | None:
-    """Gemini's `{"id", "name", "response"}`."""
-    known = {"id", "name", "response", "parts", "will_continue", "willContinue", "scheduling"}
-    return (value["response"],) if {"name", "response"} <= set(value) <= known else None
 
 
 def _safe(block: Block) -> dict[str, Any]:

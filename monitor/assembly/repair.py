@@ -47,6 +47,7 @@ def follow_links(tree: Tree) -> bool:
 def adopt_orphans(segments: Sequence[Segment], around: Surroundings) -> bool:
     """Hang what lies under a lost parent below the run or the tool that it belongs to; whether there was any.
 
+    A span that names its run (`gen_ai.agent.call.id`, ADK's invocation id, a thread's run) belongs to the one agent span of that run.
     A run without any step of its own takes what lies inside its time, if it is the only such run. A tool takes a run inside its time
     whose user input is in its arguments: that is the tool's sub-agent, whose own span was lost.
     """
@@ -62,17 +63,34 @@ def adopt_orphans(segments: Sequence[Segment], around: Surroundings) -> bool:
         if node.span_class is SpanClass.TOOL and id(node) in around.units
     ]
     changed = False
+    by_run = _by_run(segments)
     open_tools, open_homes = _by_trace(tools), _by_trace(hollow)
     nothing = _Open(())
     for orphan in sorted(orphans, key=lambda one: one.root.key):
         trace = orphan.root.trace_id
         tool = _tool_of(orphan, open_tools.get(trace, nothing), around)
-        home = tool or _only(open_homes.get(trace, nothing).covering(orphan.root))
+        home = tool or by_run.get(_run_of(orphan)) or _only(open_homes.get(trace, nothing).covering(orphan.root))
         if home is not None:
             orphan.root.span_class = SpanClass.AGENT if tool is not None else orphan.root.span_class
             _hang(orphan.root, home)
             changed = True
     return changed
+
+
+def _run_of(one: Segment) -> tuple[str, str] | None:
+    runs = (value(node.facts, Field.RUN) for node in one.members)
+    run = next((run for run in runs if run), None)
+    return (one.root.trace_id, str(run)) if run is not None else None
+
+
+def _by_run(segments: Sequence[Segment]) -> dict[tuple[str, str] | None, Node]:
+    """The root of each run that names itself, where only one does."""
+    found: dict[tuple[str, str] | None, list[Node]] = {}
+    for one in segments:
+        run = None if one.inferred else _run_of(one)
+        if run is not None:
+            found.setdefault(run, []).append(one.root)
+    return {run: roots[0] for run, roots in found.items() if len(roots) == 1}
 
 
 def _by_trace(nodes: Sequence[Node]) -> dict[str, _Open]:

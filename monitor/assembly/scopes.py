@@ -21,7 +21,7 @@ class Scope:
     """One agent: its spans from the outside in, its own model calls and tool runs, and its sub-agents.
 
     `via` is the tool run that started it, None for the own agent and for hand-overs. `lead` are the spans of the chain that belong to the
-    first of several agents that hand over to each other.
+    first of several agents that hand over to each other. `submitted` are client calls that hand in what tools answered.
     """
 
     chain: list[Node]
@@ -31,6 +31,7 @@ class Scope:
     children: list[Scope] = field(default_factory=list)
     handoffs: list[Node] = field(default_factory=list)
     lead: list[Node] = field(default_factory=list)
+    submitted: list[Node] = field(default_factory=list)
 
     @property
     def frames(self) -> list[Node]:
@@ -125,6 +126,8 @@ def _fill(members: list[Node], inside: _Inside, scopes: dict[int, Scope]) -> Non
             (scope.models if node.span_class is SpanClass.MODEL else scope.tools).append(unit)
         elif node.span_class is SpanClass.HANDOFF:
             scope.handoffs.append(node)
+        elif value(node.facts, Field.OPERATION) == "submit_tool_outputs":
+            scope.submitted.append(node)
     for scope in {id(scope): scope for scope in scopes.values()}.values():
         scope.models = sorted(without_twins(scope.models), key=lambda unit: unit.node.key)
         scope.tools.sort(key=lambda unit: unit.node.key)

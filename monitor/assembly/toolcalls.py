@@ -8,18 +8,24 @@ from typing import Any
 
 from monitor.assembly.errors import failure_text
 from monitor.assembly.evidence import Call, Evidence, gather
-from monitor.assembly.facts import Field, value
+from monitor.assembly.facts import CANDIDATES, Field, value
+from monitor.assembly.logspans import is_told
+from monitor.assembly.messages import lacking
 from monitor.assembly.scopes import Scope
-from monitor.assembly.units import fact_of
+from monitor.assembly.units import fact_of, unit_messages
 from monitor.model.invocation import Capture, ToolCall, ToolStatus
 
 
 @dataclass(frozen=True, slots=True)
 class Joined:
-    """The calls in order, and why parts of them are missing, by path (`tool_calls[0].result`)."""
+    """The calls in order, and why parts of them are missing, by path (`tool_calls[0].result`).
+
+    `hidden`: there may have been calls of which the telemetry tells nothing.
+    """
 
     calls: tuple[ToolCall, ...]
     capture: dict[str, Capture]
+    hidden: bool
 
 
 def join(main: Scope, *, open_ended: bool) -> Joined:
@@ -29,7 +35,23 @@ def join(main: Scope, *, open_ended: bool) -> Joined:
     ordered = [call for call in _ordered(main, evidence) if call.name not in hidden or call.name is None]
     capture: dict[str, Capture] = {}
     calls = [_tool_call(call, main, i, capture, open_ended=open_ended) for i, call in enumerate(ordered)]
-    return Joined(tuple(calls), capture)
+    return Joined(tuple(calls), capture, any(map(_hides_calls, main.all())))
+
+
+def _hides_calls(scope: Scope) -> bool:
+    """Whether a model call asked for tools, or may have, and does not say for which.
+
+    Below an agent's own span tools have spans too: there only a model call that says that it stopped for tools proves anything.
+    """
+    for unit in scope.models:
+        if fact_of(unit, Field.CALLS_HIDDEN).value is True:
+            return True
+        asks = fact_of(unit, Field.ASKS).value
+        alone = not any(node.span_class in CANDIDATES for node in scope.chain)
+        unknown = asks is True or (asks is None and alone and failure_text(unit.node) is None)
+        if unknown and lacking(unit_messages(unit, Field.OUTPUT)) is not None:
+            return True
+    return False
 
 
 def _output_tools(scope: Scope) -> Iterable[str]:
@@ -93,7 +115,7 @@ def _tool_call(call: Call, main: Scope, index: int, capture: dict[str, Capture],
         result_known=known,
         error=error,
         status=_status(call, known=known, error=error, open_ended=open_ended),
-        span_id=span.span_id if span else None,
+        span_id=span.span_id if span and span.span and not is_told(span.span) else None,
         agent_name=str(name.value) if name is not None else None,
         started_at=span.start if span else None,
         ended_at=span.end if span and span.span and span.span.ended else None,
@@ -146,6 +168,8 @@ def _error(call: Call) -> str | None:
 def _status(call: Call, *, known: bool, error: str | None, open_ended: bool) -> ToolStatus:
     if fact_of(call.unit, Field.TOOL_DENIED).value is True or (call.answer or {}).get("denied") is True:
         return ToolStatus.DENIED
+    if fact_of(call.unit, Field.TOOL_PENDING).value is True:
+        return ToolStatus.PENDING
     if error is not None:
         return ToolStatus.ERROR
     if call.unit is not None and call.unit.node.span is not None:

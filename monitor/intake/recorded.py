@@ -1,6 +1,7 @@
 """Recorded export requests grouped to what is assembled together; what the daemon's intake would leave out is left out here.
 
-Traces that make one turn go together, by the same rules as in the daemon, which gets them one by one (see turns.py).
+Traces that make one turn go together, by the same rules as in the daemon, which gets them one by one (see turns.py). Unlike the daemon, which
+keeps no log record without a trace id (contract section 3), this gives such records to the span that names the same response.
 """
 
 from __future__ import annotations
@@ -8,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
-from collectors.otlp.request import decode, split
+from collectors.otlp.request import Item, decode, split
 from collectors.sink import RejectReason, Signal
 from collectors.span import LogRecord, Span
 from monitor.assembly import SetUp, Ties, ties
+from monitor.assembly.astray import RESPONSE_ID, adopted
 from monitor.assembly.deduplicate import unique_spans
 from monitor.assembly.joining import turns_of
 from monitor.intake.groups import together
@@ -33,18 +35,29 @@ def recorded_traces(
     would reject.
     """
     traces: dict[str, Recorded] = {}
+    astray: list[LogRecord] = []
     for body, signal in requests:
         items = split(body, signal).items
-        kept = [ordinal for ordinal, item in enumerate(items) if item.valid and item.genai and not item.own_telemetry]
+        kept = [ordinal for ordinal, item in enumerate(items) if _is_wanted(item)]
         for item in items:
             if item.fault is not None:
                 rejected(item.fault)
-        decoded = decode(body, signal, kept)
+        decoded = decode(body, signal, kept, traceless=True)
         for span in decoded.spans:
             traces.setdefault(span.trace_id, Recorded()).spans.append(span)
         for record in decoded.logs:
-            traces.setdefault(record.trace_id, Recorded()).logs.append(record)
+            if record.trace_id:
+                traces.setdefault(record.trace_id, Recorded()).logs.append(record)
+            elif RESPONSE_ID in record.attributes:
+                astray.append(record)
+    for record in adopted(astray, [span for one in traces.values() for span in one.spans]) if astray else ():
+        traces[record.trace_id].logs.append(record)
     yield from _joined(traces)
+
+
+def _is_wanted(item: Item) -> bool:
+    """What the daemon keeps, and log records without a trace id, which may turn out to belong to a span."""
+    return item.valid and not item.own_telemetry and (item.genai or not item.trace_id)
 
 
 def _joined(traces: dict[str, Recorded]) -> Iterator[Recorded]:

@@ -14,6 +14,7 @@ from collectors.otlp.request import decode
 from collectors.sink import Signal
 from collectors.span import LogRecord, Span
 from monitor.assembly import AssemblyContext, assemble
+from monitor.commands.files import assembled_invocations
 from monitor.model.invocation import Assembled, SettledBy
 from monitor.model.wire import invocation_json
 
@@ -50,5 +51,5 @@ def comparison(shared: Path) -> ModuleType:
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    module.answer = lambda command, files: (as_json(reconstruct(files)), "")
+    module.answer = lambda command, files: (as_json(assembled_invocations(files)), "")
     return module

@@ -15,7 +15,13 @@ SPANS = {
     "claude_code.tool.execution": SpanClass.STEP,
     "claude_code.tool.blocked_on_user": SpanClass.STEP,
     "claude_code.hook": SpanClass.STEP,
+    "claude_code.user_prompt": SpanClass.AGENT,
+    "claude_code.api_request": SpanClass.MODEL,
+    "claude_code.api_error": SpanClass.MODEL,
+    "claude_code.tool_result": SpanClass.TOOL,
 }
+_PROMPTS = ("claude_code.user_prompt", "user_prompt")
+_BODIES = ("claude_code.api_response_body", "api_response_body")
 _MAIN_SOURCES = ("", "sdk", "repl_main_thread", "agent")
 
 
@@ -38,7 +44,13 @@ class ClaudeCode(Convention):
         reader.classify(span_class, "span name")
         if span_class is SpanClass.AGENT:
             reader.put(Field.AGENT_NAME, "claude-code", "span name", weak=True)
-            reader.messages(Field.INPUT, "user", record.attributes.get("user_prompt"), "user_prompt")
+            for key in ("user_prompt", "prompt"):
+                reader.messages(Field.INPUT, "user", record.attributes.get(key), key)
+            for event in record.events:
+                if event.name in _PROMPTS:
+                    reader.messages(
+                        Field.INPUT, "user", event.attributes.get("prompt"), f"{event.source} {event.name} prompt"
+                    )
             reader.messages(
                 Field.OUTPUT, "assistant", record.attributes.get("response.model_output"), "response.model_output"
             )
@@ -65,15 +77,20 @@ def _request(reader: Reader) -> None:
         reader.put(Field.INPUT_TOKENS, given + sum(cached), "input_tokens and cache")
     reader.count(Field.OUTPUT_TOKENS, "output_tokens")
     reader.text(Field.RESPONSE_ID, "request_id")
+    for event in reader.record.events:
+        body = event.attributes.get("body", event.body) if event.name in _BODIES else None
+        if body is not None:
+            reader.messages(Field.OUTPUT, "assistant", body, f"{event.source} {event.name} body")
 
 
 def _tool(reader: Reader) -> None:
     record = reader.record
-    reader.tool(("tool_name", "name"), ("tool_use_id",), ("tool_input",), ("tool_output", "output"))
+    reader.tool(("tool_name", "name"), ("tool_use_id",), ("tool_input", "tool_parameters"), ("tool_output", "output"))
     for event in record.events:
         if event.name == "tool.output" and event.attributes.get("output") is not None:
             reader.result(event.attributes["output"], "event tool.output")
     if record.attributes.get("success") in (False, "false"):
         reader.put(Field.TOOL_FAILED, True, "success")
-    if record.text("decision") in ("reject", "rejected", "deny"):
-        reader.put(Field.TOOL_DENIED, True, "decision")
+    for key in ("decision", "decision_type"):
+        if record.text(key) in ("reject", "rejected", "deny"):
+            reader.put(Field.TOOL_DENIED, True, key)

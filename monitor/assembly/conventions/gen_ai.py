@@ -112,7 +112,7 @@ class GenAi(Convention):
         """Class, identity, usage, content and tool facts."""
         reader = Reader(record, self.name)
         present = _present(record.shape)
-        _classify(reader)
+        classify(reader)
         reader.texts(_TEXTS)
         if present.finish:
             reader.finish(*_FINISH_KEYS)
@@ -155,7 +155,8 @@ def _carriers(record: Record) -> Iterator[tuple[Attributes, str]]:
             yield event.body, f"{event.source} {event.name} body "
 
 
-def _classify(reader: Reader) -> None:
+def classify(reader: Reader) -> None:
+    """Note the span's class by its operation, else by its name or what it holds. Also for frameworks that say so and no more."""
     attributes = reader.record.attributes
     operation = reader.record.text("gen_ai.operation.name")
     if operation is not None:

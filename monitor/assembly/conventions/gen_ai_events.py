@@ -9,8 +9,8 @@ from monitor.assembly.conventions.convention import Convention
 from monitor.assembly.conventions.reader import Reader
 from monitor.assembly.facts import Facts, Field, SpanClass
 from monitor.assembly.messages import messages_of, read_messages
-from monitor.assembly.parts import result_value
 from monitor.assembly.record import Event, Record
+from monitor.assembly.results import result_value
 from monitor.assembly.values import decode, withheld
 from monitor.model.invocation import Message
 
@@ -43,7 +43,7 @@ class GenAiEvents(Convention):
         if record.attributes.get("gen_ai.operation.name") == "execute_tool":
             _read_tool(reader, chosen)
         else:
-            read_message_events(reader, [(e.name, _fields(e)) for e in chosen], source)
+            read_message_events(reader, [(e.name, fields_of(e)) for e in chosen], source)
         return reader.facts
 
 
@@ -67,7 +67,7 @@ def _as_item(message: Message) -> dict[str, Any]:
     return {"role": message.role, "parts": list(message.parts)}
 
 
-def _fields(event: Event) -> Any:
+def fields_of(event: Event) -> Any:
     """An event's message: the body of a log record, the attributes of a span event, or the JSON in `gen_ai.event.content`."""
     content = event.attributes.get("gen_ai.event.content")
     if content is not None:
@@ -113,7 +113,7 @@ def _choice(body: Any) -> tuple[Message, ...]:
 def _read_tool(reader: Reader, events: list[Event]) -> None:
     reader.classify(SpanClass.TOOL, "gen_ai.operation.name")
     for event in events:
-        body = _fields(event)
+        body = fields_of(event)
         if not isinstance(body, Mapping):
             continue
         source = f"{event.source} {event.name}"

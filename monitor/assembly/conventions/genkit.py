@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from monitor.assembly.conventions.convention import Convention
 from monitor.assembly.conventions.reader import Reader
+from monitor.assembly.definitions import definitions_of
 from monitor.assembly.facts import Facts, Field, SpanClass
 from monitor.assembly.record import Record
+from monitor.assembly.values import decode, number_of
 
 SUBTYPES = {
     "model": SpanClass.MODEL,
@@ -38,6 +42,7 @@ class Genkit(Convention):
             return reader.facts
         if kind is SpanClass.MODEL:
             reader.text(Field.MODEL, "genkit:name")
+            _model(reader)
         else:
             reader.text(Field.WORKFLOW_NAME, "genkit:name")
         reader.opaque(Field.INPUT, "user", "genkit:input")
@@ -45,3 +50,16 @@ class Genkit(Convention):
         if record.text("genkit:state") == "error":
             reader.put(Field.ERROR, record.span.status_message or "error", "genkit:state")
         return reader.facts
+
+
+def _model(reader: Reader) -> None:
+    """What a model action was offered, in its input, and what it used, in its output."""
+    request, response = (decode(reader.record.attributes.get(f"genkit:{side}")) for side in ("input", "output"))
+    tools = definitions_of(request.get("tools") or ()) if isinstance(request, Mapping) else ()
+    if tools:
+        reader.put(Field.DEFINITIONS, tools, "genkit:input tools")
+    usage = response.get("usage") if isinstance(response, Mapping) else None
+    for field, key in ((Field.INPUT_TOKENS, "inputTokens"), (Field.OUTPUT_TOKENS, "outputTokens")):
+        number = number_of(usage.get(key)) if isinstance(usage, Mapping) else None
+        if number is not None:
+            reader.put(field, number, "genkit:output usage")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from monitor.assembly.conventions.convention import Convention
+from monitor.assembly.conventions.gen_ai import classify
 from monitor.assembly.conventions.reader import Reader
 from monitor.assembly.definitions import definitions_of
 from monitor.assembly.facts import Facts, Field, SpanClass
@@ -40,6 +41,12 @@ class GoogleAdk(Convention):
             reader.classify(SpanClass.WORKFLOW, "span name")
             return reader.facts
         reader.text(Field.RUN, _PREFIX + "invocation_id")
+        if (
+            Field.CLASS not in reader.facts
+            and "gen_ai" in record.shape.prefixes
+            and _PREFIX + "llm_request" not in record.attributes
+        ):
+            classify(reader)
         is_tool = record.attributes.get("gen_ai.operation.name") == "execute_tool"
         if is_tool or _PREFIX + "tool_call_args" in record.attributes:
             _tool(reader)

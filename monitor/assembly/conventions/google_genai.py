@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from collectors.span import StatusCode
 from monitor.assembly.conventions.convention import Convention
 from monitor.assembly.conventions.gen_ai import GenAi
 from monitor.assembly.conventions.openinference import OpenInference, flat_calls
@@ -42,6 +43,9 @@ class GoogleGenAi(Convention):
         if given and Field.INPUT in facts:
             reader.put(Field.INPUT, given, facts[Field.INPUT].source, capture=facts[Field.INPUT].capture)
         _output(reader, facts, given)
+        if record.span.status_code is StatusCode.ERROR and Field.DEFINITIONS in facts:
+            # The SDK calls functions itself and goes on; a run that fails then leaves nothing of the calls before.
+            reader.put(Field.CALLS_HIDDEN, True, "status")
         return reader.facts
 
 

@@ -47,7 +47,10 @@ class Langfuse(Convention):
         else:
             reader.opaque(Field.INPUT, "user", _PREFIX + "input")
             reader.opaque(Field.OUTPUT, "assistant", _PREFIX + "output")
-        if record.attributes.get("langfuse.internal.as_root") or not record.span.parent_span_id:
+        if (
+            any(record.attributes.get(f"langfuse.internal.{key}") for key in ("as_root", "is_app_root"))
+            or not record.span.parent_span_id
+        ):
             reader.opaque(Field.INPUT, "user", "langfuse.trace.input")
             reader.opaque(Field.OUTPUT, "assistant", "langfuse.trace.output")
         if kind is SpanClass.AGENT:

@@ -10,8 +10,8 @@ from monitor.assembly.conventions.reader import Reader
 from monitor.assembly.errors import exception_of
 from monitor.assembly.facts import Facts, Field, SpanClass
 from monitor.assembly.opaque import opaque_messages
-from monitor.assembly.parts import result_value
 from monitor.assembly.record import Record
+from monitor.assembly.results import result_value
 from monitor.assembly.values import decode, number_of, withheld
 from monitor.model.invocation import Capture
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from monitor.assembly.conventions.convention import Convention
 from monitor.assembly.conventions.reader import Reader
 from monitor.assembly.facts import Facts, Field, SpanClass
+from monitor.assembly.messages import lacking, messages_of
 from monitor.assembly.record import Record
-from monitor.assembly.values import number_of
+from monitor.assembly.values import decode, number_of
 
 SPANS = {
     "agent_session": SpanClass.SESSION,
@@ -41,7 +43,7 @@ class LiveKit(Convention):
         reader.text(Field.AGENT_NAME, "lk.agent_label", "lk.agent_name")
         reader.instructions(_content(record, "instructions"), "lk.instructions")
         reader.messages(Field.INPUT, "user", _content(record, "user_input"), "lk.user_input")
-        reader.messages(Field.INPUT, "user", _content(record, "chat_ctx"), "lk.chat_ctx")
+        _input(reader)
         _response(reader)
         if record.span.name == "function_tool":
             _tool(reader)
@@ -50,6 +52,30 @@ class LiveKit(Convention):
         if record.attributes.get("lk.interrupted") is True:
             reader.put(Field.INTERRUPTED, True, "lk.interrupted")
         return reader.facts
+
+
+def _input(reader: Reader) -> None:
+    """The chat's items, or the messages of a model call, entry by entry: a span may go on from another one's."""
+    record = reader.record
+    for source, given in (
+        ("lk.chat_ctx", _content(record, "chat_ctx")),
+        ("gen_ai.input.messages", record.attributes.get("gen_ai.input.messages")),
+    ):
+        decoded = decode(given)
+        items = decoded.get("items") if isinstance(decoded, Mapping) else decoded
+        if given is None:
+            continue
+        if isinstance(items, list) and items:
+            entries = tuple(messages_of([item], "user") for item in items)
+            told = tuple(message for entry in entries for message in entry)
+            reader.put(Field.ENTRIES, entries, source)
+            reader.put(Field.INPUT, told, source, capture=lacking(told))
+        else:
+            reader.messages(Field.INPUT, "user", given, source)
+    base = record.text("lk.input.base_span_id")
+    if base is not None:
+        dropped = number_of(record.attributes.get("lk.input.dropped_from_base")) or 0
+        reader.put(Field.BASE, (base.lower(), dropped), "lk.input.base_span_id")
 
 
 def _content(record: Record, key: str) -> Any:

@@ -8,8 +8,8 @@ from typing import Any
 from monitor.assembly.conventions.convention import Convention
 from monitor.assembly.conventions.reader import Reader
 from monitor.assembly.facts import Facts, Field, SpanClass
-from monitor.assembly.parts import result_value
 from monitor.assembly.record import Record
+from monitor.assembly.results import result_value
 from monitor.assembly.values import decode, number_of
 
 TYPES = {

@@ -13,9 +13,9 @@ from monitor.assembly.definitions import definition_of, definitions_of, schema_o
 from monitor.assembly.facts import Facts, Field, SpanClass
 from monitor.assembly.messages import lacking, messages_of, text_in
 from monitor.assembly.opaque import opaque_messages
-from monitor.assembly.parts import result_value
 from monitor.assembly.record import Record
 from monitor.assembly.regular import plain_message
+from monitor.assembly.results import result_value
 from monitor.assembly.told import Places
 from monitor.assembly.values import decode, withheld
 from monitor.model.invocation import Capture, Message, ToolDefinition
@@ -108,6 +108,8 @@ def _model_call(reader: Reader) -> None:
     reader.count(Field.OUTPUT_TOKENS, "llm.token_count.completion")
     _flat_or_raw(reader, Field.INPUT, "user", "llm.input_messages", "input.value")
     _flat_or_raw(reader, Field.OUTPUT, "assistant", "llm.output_messages", "output.value")
+    if not reader.record.shape.heads.isdisjoint(("llm.prompts.", "llm.choices.")):
+        _completions(reader)
     raw = decode(attributes.get("output.value"))
     identifier = raw.get("id", raw.get("response_id")) if isinstance(raw, Mapping) else None
     if isinstance(identifier, str) and identifier.strip():
@@ -117,6 +119,18 @@ def _model_call(reader: Reader) -> None:
     definitions = united(one for one in found if one is not None)
     if definitions:
         reader.put(Field.DEFINITIONS, definitions, "llm.tools")
+
+
+def _completions(reader: Reader) -> None:
+    """What completion models, which know no messages, were given and said."""
+    for field, role, prefix, key in (
+        (Field.INPUT, "user", "llm.prompts", "prompt"),
+        (Field.OUTPUT, "assistant", "llm.choices", "completion"),
+    ):
+        texts = [_inner(item, key).get("text") for item in flattened(reader.record, prefix)]
+        found = [text for text in texts if isinstance(text, str)]
+        if found:
+            reader.messages(field, role, found[:1] if role == "assistant" else found, prefix)
 
 
 def _inner(item: Mapping[str, Any], key: str) -> Mapping[str, Any]:

@@ -12,8 +12,8 @@ from monitor.assembly.definitions import definition_of, united
 from monitor.assembly.facts import Facts, Field, SpanClass
 from monitor.assembly.messages import lacking, messages_of
 from monitor.assembly.opaque import opaque_messages
-from monitor.assembly.parts import result_value
 from monitor.assembly.record import Record
+from monitor.assembly.results import result_value
 from monitor.assembly.values import decode, withheld
 
 KINDS = {

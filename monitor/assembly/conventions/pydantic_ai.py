@@ -16,6 +16,7 @@ from monitor.assembly.values import decode, number_of, withheld
 from monitor.model.invocation import Message, ToolDefinition
 
 _AGENT_KEYS = ("pydantic_ai.all_messages", "all_messages_events", "final_result")
+_DEFERRED = "pydantic_ai.tool."
 _KEYS = frozenset({*_AGENT_KEYS, "model_request_parameters", "tool_arguments", "tool_response", "events", "agent_name"})
 
 
@@ -24,18 +25,17 @@ class PydanticAi(Convention):
 
     name = "pydantic_ai"
     words = frozenset({"gen_ai", "logfire", "pydantic_ai", "model_name"})
-    names = _KEYS
 
     def recognises(self, record: Record) -> bool:
         """One of its bare keys, beside `gen_ai.*` or its log keys."""
-        if record.shape.prefixes.isdisjoint(("gen_ai", "logfire", "pydantic_ai", "model_name")):
-            return False
-        return any(key in record.attributes for key in _KEYS)
+        return _DEFERRED in record.shape.heads or not record.shape.keys.isdisjoint(_KEYS)
 
     def read(self, record: Record) -> Facts:
         """Facts of a run, a model call or a tool."""
         reader = Reader(record, self.name)
         attributes = record.attributes
+        if _DEFERRED in record.shape.heads and any(key.startswith(_DEFERRED + "deferral.") for key in attributes):
+            reader.put(Field.TOOL_PENDING, True, "pydantic_ai.tool.deferral")
         if "model_name" in attributes or any(key in attributes for key in _AGENT_KEYS):
             _run(reader)
         elif "tool_arguments" in attributes or "tool_response" in attributes or record.span.name == "running tool":

@@ -11,8 +11,8 @@ from monitor.assembly.definitions import definitions_of
 from monitor.assembly.facts import Field, Found, SpanClass, rank
 from monitor.assembly.messages import lacking, listed_messages, read_messages, text_in, withheld_text
 from monitor.assembly.opaque import opaque_messages
-from monitor.assembly.parts import result_value
 from monitor.assembly.record import Record, Shape
+from monitor.assembly.results import result_value
 from monitor.assembly.values import SENTINELS, decode, decode_any, number_of, plain, withheld
 from monitor.model.invocation import Capture, Message
 

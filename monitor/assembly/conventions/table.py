@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from monitor.assembly.conventions.agent_framework import AgentFramework
 from monitor.assembly.conventions.agentcore import AgentCore
 from monitor.assembly.conventions.anthropic_sdk import AnthropicSdk
+from monitor.assembly.conventions.autogen import AutoGen
 from monitor.assembly.conventions.azure_agents import AzureAgents
+from monitor.assembly.conventions.azure_monitor import AzureMonitor
 from monitor.assembly.conventions.claude_code import ClaudeCode
-from monitor.assembly.conventions.coding_agents import CodingAgents
+from monitor.assembly.conventions.codex import Codex
 from monitor.assembly.conventions.convention import Convention
 from monitor.assembly.conventions.dify import Dify
 from monitor.assembly.conventions.gateways import Gateways
+from monitor.assembly.conventions.gemini_cli import GeminiCli
 from monitor.assembly.conventions.gen_ai import GenAi
 from monitor.assembly.conventions.gen_ai_events import GenAiEvents
 from monitor.assembly.conventions.gen_ai_prompt import GenAiPrompt
@@ -26,14 +30,15 @@ from monitor.assembly.conventions.livekit import LiveKit
 from monitor.assembly.conventions.logfire import Logfire
 from monitor.assembly.conventions.mastra import Mastra
 from monitor.assembly.conventions.mcp import Mcp
-from monitor.assembly.conventions.microsoft import Microsoft
 from monitor.assembly.conventions.mlflow import MLflow
 from monitor.assembly.conventions.openinference import OpenInference
 from monitor.assembly.conventions.openlit import OpenLit
 from monitor.assembly.conventions.openllmetry import OpenLlmetry
 from monitor.assembly.conventions.pydantic_ai import PydanticAi
+from monitor.assembly.conventions.semantic_kernel import SemanticKernel
 from monitor.assembly.conventions.span_types import SpanTypes
 from monitor.assembly.conventions.spring_ai import SpringAi
+from monitor.assembly.conventions.strands import Strands
 from monitor.assembly.conventions.vercel import Vercel
 from monitor.assembly.record import Shape
 
@@ -52,9 +57,14 @@ CONVENTIONS: tuple[Convention, ...] = (
     Haystack(),
     SpringAi(),
     ClaudeCode(),
-    CodingAgents(),
+    Codex(),
+    GeminiCli(),
     AzureAgents(),
-    Microsoft(),
+    AgentFramework(),
+    SemanticKernel(),
+    AutoGen(),
+    Strands(),
+    AzureMonitor(),
     Gateways(),
     OpenLit(),
     Mcp(),
