@@ -44,9 +44,7 @@ class Decoded:
     skipped: int
 
 
-def decode(
-    body: bytes, signal: Signal, ordinals: Collection[int] | None = None, *, traceless: bool = False
-) -> Decoded:
+def decode(body: bytes, signal: Signal, ordinals: Collection[int] | None = None, *, traceless: bool = False) -> Decoded:
     """Decode all items of a protobuf request, or those with the given ordinals.
 
     `traceless`: log records without trace id as well, with an empty one.

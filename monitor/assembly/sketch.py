@@ -18,11 +18,13 @@ from collectors.otlp.checked import CheckedResource, CheckedScope, CheckedSpan
 from collectors.otlp.request import RawItem
 from collectors.span import Scope, Span
 from monitor.assembly.assemble import AssemblyContext
+from monitor.assembly.conventions.agent_framework import AgentFramework
+from monitor.assembly.conventions.autogen import AutoGen
 from monitor.assembly.conventions.gen_ai import GenAi
 from monitor.assembly.conventions.identity import CONVERSATION_KEYS, Identity, is_conversation
 from monitor.assembly.conventions.reader import PLACEHOLDERS
 from monitor.assembly.conventions.table import CONVENTIONS, worth_asking
-from monitor.assembly.facts import Field, SpanClass, value
+from monitor.assembly.facts import Field, SpanClass
 from monitor.assembly.record import Record
 from monitor.assembly.sampling_state import upstream_probability
 from monitor.assembly.values import text_of, withheld
@@ -57,6 +59,9 @@ _KNOWN = frozenset(
         "tool.call.id", "tool.call.arguments", "tool.call.result", "data_source.id", "embeddings.dimension.count",
     )
 )  # fmt: skip
+_ALIKE = (GenAi, AgentFramework, AutoGen, Identity)
+"""Dialects that read a span as `gen_ai` does, some of which only say whose it is."""
+
 _CLASSES = frozenset({SpanClass.AGENT, SpanClass.MODEL, SpanClass.TOOL, SpanClass.STEP})
 _FAILURE = 2  # the status code ERROR
 _NO_PARENT = (b"", bytes(8))
@@ -74,6 +79,7 @@ class _Seen(NamedTuple):
     start: int
     end: int
     span_class: SpanClass
+    convention: str
     keys: frozenset[str]
     attributes: Any
     failed: bool
@@ -105,12 +111,12 @@ def _seen(raw: RawItem) -> _Seen:
     attributes = span.attributes
     keys = frozenset(attributes)
     said = tuple([attributes[key].string_value if key in keys else None for key in _DECIDING])
-    span_class = _class_of(keys, span.name, raw.scope, said)
+    kind = _kind_of(keys, span.name, raw.scope, said)
     failed = span.status.code == _FAILURE
-    if span_class is None or (span.events and not _plain_events(span.events, span_class, failed=failed)):
+    if kind is None or (span.events and not _plain_events(span.events, kind[0], failed=failed)):
         raise _Uncertain
     return _Seen(
-        span.span_id, span.parent_span_id, span.start_time_unix_nano, span.end_time_unix_nano, span_class, keys, attributes,
+        span.span_id, span.parent_span_id, span.start_time_unix_nano, span.end_time_unix_nano, *kind, keys, attributes,
         failed, span.trace_state, raw,
     )  # fmt: skip
 
@@ -121,8 +127,10 @@ def _plain_events(events: Any, span_class: SpanClass, *, failed: bool) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _class_of(keys: frozenset[str], name: str, scope: bytes, said: tuple[str | None, ...]) -> SpanClass | None:
-    """The class of spans of this kind, OTHER where no dialect reads them; None where it takes more to tell."""
+def _kind_of(
+    keys: frozenset[str], name: str, scope: bytes, said: tuple[str | None, ...]
+) -> tuple[SpanClass, str] | None:
+    """The class of spans of this kind and whose dialect says so, OTHER where none reads them; None where it takes more to tell."""
     attributes: dict[str, Any] = dict.fromkeys(keys)
     attributes.update((key, text) for key, text in zip(_DECIDING, said, strict=True) if text is not None)
     record = Record(Span("", "", name=name, attributes=attributes, scope=Scope(CheckedScope.FromString(scope).name)))
@@ -130,13 +138,13 @@ def _class_of(keys: frozenset[str], name: str, scope: bytes, said: tuple[str | N
         return None
     readers = [one for one in worth_asking(record.shape) if one.recognises(record)]
     if "gen_ai" not in record.shape.prefixes:
-        return SpanClass.OTHER if all(isinstance(one, Identity) for one in readers) else None
-    if not all(isinstance(one, GenAi | Identity) for one in readers):
+        return (SpanClass.OTHER, "") if all(isinstance(one, Identity) for one in readers) else None
+    if not all(isinstance(one, _ALIKE) for one in readers):
         return None
     if any(key not in _KNOWN for key in keys if key.startswith("gen_ai")):
         return None
-    found = value(GenAi().read(record), Field.CLASS)
-    return found if found in _CLASSES else None
+    found = next((one.read(record).get(Field.CLASS) for one in readers), None)
+    return (found.value, found.convention) if found is not None and found.value in _CLASSES else None
 
 
 class _Family(NamedTuple):
@@ -196,7 +204,7 @@ def _invocation(family: _Family, trace_id: str, context: AssemblyContext) -> Ass
         started_at=agent.start,
         ended_at=agent.end,
         completeness=Completeness(context.settled_by),
-        convention=GenAi.name,
+        convention=agent.convention,
         collector=context.collector,
         conversation_id=_conversation(family, responses),
         agent_name=_agent_name(agent),
