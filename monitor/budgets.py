@@ -28,6 +28,8 @@ LOG = logging.getLogger(__name__)
 KEEP_SECONDS = 2.0
 USUAL_TOKENS = (2700, 300)
 """Input and output of one evaluation, until the store knows better."""
+USUAL_TURNS = 4
+"""Turns of a conversation, until then: all of them are in what the judge reads."""
 _COSTS_KEPT_SECONDS = 60.0
 
 
@@ -120,7 +122,9 @@ class Budgets:
         if not judged:
             return []
         waiting = {count.monitor: count.count for count in self.store.pending(now)}
-        costs = {ref: self._cost(ref) for ref in judged}
+        settings = self.configuration().settings.monitors.get(monitor)
+        turns = USUAL_TURNS if settings is not None and settings.level == "conversation" else 1
+        costs = {ref: self._cost(ref, turns) for ref in judged}
         found = list(self._own(monitor, costs, waiting.get(monitor, 0), now))
         for name in sorted({ref.judge for ref in judged if ref.judge is not None}):
             judge = self.judges().get(name)
@@ -139,13 +143,14 @@ class Budgets:
         account = self._account(monitor)
         return [] if account is None else _purses(account.limits, account.budget.use(now), costs, pending, 1)
 
-    def _cost(self, ref: RubricRef) -> tuple[float, float | None]:
-        """Tokens and USD of one evaluation of a rubric, on average; a usual figure until there are verdicts."""
+    def _cost(self, ref: RubricRef, turns: int) -> tuple[float, float | None]:
+        """Tokens and USD of one evaluation of a rubric, on average; until there are verdicts a usual figure for so many turns."""
         now = self.clock.now()
         kept = self._costs.get(ref.version)
         if kept is None or kept[0] + _COSTS_KEPT_SECONDS < now:
             judge = self.judges().get(ref.judge or "")
-            usual = (float(sum(USUAL_TOKENS)), _usd(judge.settings.prices if judge else None))
+            usd = _usd(judge.settings.prices if judge else None)
+            usual = (float(turns * sum(USUAL_TOKENS)), None if usd is None else turns * usd)
             tokens, usd = self.store.mean_use(ref.version) or usual
             kept = (now, max(1.0, tokens), usual[1] if usd is None else usd)
             self._costs[ref.version] = kept

@@ -42,6 +42,7 @@ monitors:
     sample: {{rate: {rate}, max_per_hour: 1000{sample}}}
     schedule: {{every: 1h}}
     budget: {{{budget}}}
+    level: {level}
 """
 
 
@@ -56,9 +57,11 @@ class Day:
         sample: str = "",
         rubrics: str = "short",
         rate: str = "1.0",
+        level: str = "invocation",
     ) -> None:
         file = folder / "rubricd.yaml"
-        file.write_text(CONFIGURATION.format(budget=budget, limits=limits, sample=sample, rubrics=rubrics, rate=rate))
+        given = {"budget": budget, "limits": limits, "sample": sample, "rubrics": rubrics, "rate": rate, "level": level}
+        file.write_text(CONFIGURATION.format(**given))
         self.configuration: Configuration = configure(load_settings(file, {}))
         self.clock = ManualClock(MIDNIGHT)
         self.loop = asyncio.new_event_loop()
@@ -278,7 +281,9 @@ def test_no_budget_no_bound(days: Any) -> None:
 def test_usd_needs_prices(tmp_path: Path) -> None:
     """A monitor's budget in USD with a judge whose prices are not known is refused: it could not be kept."""
     file = tmp_path / "rubricd.yaml"
-    text = CONFIGURATION.format(budget="usd_per_day: 1", limits="", sample="", rubrics="short", rate="1.0")
+    text = CONFIGURATION.format(
+        budget="usd_per_day: 1", limits="", sample="", rubrics="short", rate="1.0", level="invocation"
+    )
     file.write_text(text.replace(", prices: {input_per_million: 1.0, output_per_million: 1.0}", ""))
     with pytest.raises(ConfigurationError, match="usd_per_day: judge 'default' has no `prices`"):
         configure(load_settings(file, {}))
@@ -307,3 +312,12 @@ def test_the_tighter_bound_names_the_reason(afford: int | None, drawn: int, reas
     assert sum(decision.drawn for decision in plan.decisions) == drawn
     assert {decision.reason for decision in plan.decisions} == {None, NotSelected(reason)}
     assert {decision.inclusion_probability for decision in plan.decisions} == {drawn / 20}
+
+
+def test_conversations_are_reckoned_with_all_their_turns(days: Any) -> None:
+    """Until their cost is known, a budget allows fewer conversations than invocations: a judge reads all turns of one."""
+    allowed = {}
+    for level in ("invocation", "conversation"):
+        day = days(budget="tokens_per_day: 240000", level=level)
+        allowed[level] = day.budgets.allow("m", day.configuration.refs("m"), 1.0)
+    assert allowed == {"invocation": 40, "conversation": 10}
