@@ -17,6 +17,7 @@ from monitor.model.invocation import Invocation, Message, ToolCall, ToolDefiniti
 from monitor.settings.privacy import Redaction
 
 _DIGIT = re.compile(r"\d")
+_NEEDED = frozenset(word for recognisers in RECOGNISERS.values() for one in recognisers for word in one.needs)
 _PSEUDONYM = re.compile(r"<[A-Z][A-Z_]*_\d+>")
 
 
@@ -34,12 +35,13 @@ class Redactor:
     def text(self, text: str) -> str:
         """The text with every finding replaced."""
         folded, digits = text.casefold(), _DIGIT.search(text) is not None
+        present = {word for word in _NEEDED if word in folded}
         for kind in ORDER:
-            if kind in self.kinds:
+            if kind in self.kinds and (present or digits):
                 for recogniser in RECOGNISERS[kind]:
                     if recogniser.needs_digit and not digits:
                         continue
-                    if recogniser.needs and not any(word in folded for word in recogniser.needs):
+                    if recogniser.needs and present.isdisjoint(recogniser.needs):
                         continue
                     text = recogniser.pattern.sub(lambda match, by=recogniser: self._replacement(match, by), text)  # type: ignore[misc]
         for find in self.finders:

@@ -97,7 +97,8 @@ def _believed(found: Sequence[_Found], question: Question) -> Sample | ReplyFaul
     if not alone:
         return ReplyFault(ErrorType.UNPARSEABLE, "the only verdict is a quotation")
     last = question.read(alone[-1].data)
-    others = [sample for item in found if not isinstance(sample := question.read(item.data), ReplyFault)]
+    rest = [item for item in found if item is not alone[-1]]
+    others = [sample for item in rest if not isinstance(sample := question.read(item.data), ReplyFault)]
     if not isinstance(last, ReplyFault) and any(_values(other) != _values(last) for other in others):
         return ReplyFault(ErrorType.UNPARSEABLE, "the reply has two verdicts that disagree")
     return last

@@ -88,7 +88,9 @@ class EvaluationWorkers:
         self._pauses = Pauses()
         self._unknown: set[str] = set()
         self._running: dict[asyncio.Task[None], Evaluation] = {}
+        self._under_way: set[int] = set()
         self._awake = asyncio.Event()
+        self._look_at = float("-inf")  # when evaluations that need no judge are next asked for
         self._loop: asyncio.Task[None] | None = None
         self._stopping = False
         self._program_slots = asyncio.Semaphore(self._tuning.programs)
@@ -101,6 +103,7 @@ class EvaluationWorkers:
 
     def wake(self) -> None:
         """There may be new evaluations: look now."""
+        self._look_at = float("-inf")
         self._awake.set()
 
     def use_judges(self, judges: Mapping[str, Judge]) -> None:
@@ -141,7 +144,7 @@ class EvaluationWorkers:
         while not self._stopping:
             self._awake.clear()
             try:
-                busy = await self.turn()
+                busy = await self.turn(everything=self._clock.monotonic() >= self._look_at)
             except StoreUnwritable as error:
                 LOG.error("no evaluations can be claimed: %s", error)
                 busy = False
@@ -164,9 +167,16 @@ class EvaluationWorkers:
             waking.cancel()
             await asyncio.gather(sleeping, waking, return_exceptions=True)
 
-    async def turn(self) -> bool:
-        """Look once: judge a batch by deterministic rubrics, and start what judges have room for. Whether there was anything."""
-        busy = await self._deterministic()
+    async def turn(self, *, everything: bool = True) -> bool:
+        """Look once: judge a batch by deterministic rubrics, and start what judges have room for. Whether there was anything.
+
+        Without `everything` only judges are looked at: each end of an evaluation makes room for one, and no more of the others.
+        """
+        busy = False
+        if everything:
+            self._look_at = self._clock.monotonic() + self._tuning.poll_seconds
+            busy = await self._deterministic()
+            self._look_at = float("-inf") if busy else self._look_at  # somebody may have called wake() meanwhile
         for name in list(self._judges):
             busy = await self._start_for(name) or busy
         return busy
@@ -211,7 +221,7 @@ class EvaluationWorkers:
         """Many may wait for a slot here, their claims held; what is too many goes back."""
         if len(self._running) >= self._tuning.programs_waiting:
             await self._release([item.evaluation])
-        elif not self._under_way(item.evaluation):
+        elif item.evaluation.id not in self._under_way:  # else its lease ran out meanwhile
             self._run(self._evaluate_program(item), item.evaluation)
 
     async def _evaluate_program(self, item: Claimed) -> None:
@@ -259,21 +269,22 @@ class EvaluationWorkers:
         if judge is None:
             await self._without_judge(item.evaluation)
             return
-        if not self._under_way(item.evaluation):
+        if item.evaluation.id not in self._under_way:
             self._run(self._evaluate(item, judge), item.evaluation)
-
-    def _under_way(self, evaluation: Evaluation) -> bool:
-        """Whether it is worked on here: its lease ran out meanwhile."""
-        return evaluation.id in {running.id for running in self._running.values()}
 
     def _run(self, work: Coroutine[Any, Any, None], evaluation: Evaluation) -> None:
         task = asyncio.create_task(work)
         self._running[task] = evaluation
+        self._under_way.add(evaluation.id)
         task.add_done_callback(self._ended)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._running.pop(task, None)
-        self.wake()
+        ended = self._running.pop(task, None)
+        if ended is not None:
+            self._under_way.discard(ended.id)
+            if ended.rubric.judge is None:  # a program: others may wait for its place
+                self._look_at = float("-inf")
+        self._awake.set()
         if not task.cancelled() and task.exception() is not None:
             LOG.error("an evaluation broke off: %s", type(task.exception()).__name__, exc_info=task.exception())
 
