@@ -162,11 +162,17 @@ async def by_workers(url: str, rows: Sequence[dict[str, Any]], concurrency: int)
         request = RunRequest("m", now + 1, now + 1, (RubricRef("quality", version, "default"),), now)
         store.execute_run(request, lambda candidates, _: draw(candidates, SamplingRule()))
         await judge.evaluate(rubric, invocations(rows)[0])
-        workers = EvaluationWorkers(store, {"default": judge}, SystemClock())
+        stored, all_stored = [], asyncio.Event()
+
+        def note(verdict: Any) -> None:
+            stored.append(verdict)
+            if len(stored) == len(rows):
+                all_stored.set()
+
+        workers = EvaluationWorkers(store, {"default": judge}, SystemClock(), on_verdict=note)
         cpu, wall = time.process_time(), time.perf_counter()
         await workers.start()
-        while sum(count.count for count in await asyncio.to_thread(store.pending, now)):  # noqa: ASYNC110
-            await asyncio.sleep(0.05)
+        await asyncio.wait_for(all_stored.wait(), 600.0)
         spent = time.perf_counter() - wall, time.process_time() - cpu
         await workers.stop(5.0)
         scored = len(store.list_verdicts(Query(limit=1000)).items)

@@ -284,6 +284,8 @@ class EvaluationWorkers:
             self._under_way.discard(ended.id)
             if ended.rubric.judge is None:  # a program: others may wait for its place
                 self._look_at = float("-inf")
+        if not self._running:
+            self._writer.hurry()
         self._awake.set()
         if not task.cancelled() and task.exception() is not None:
             LOG.error("an evaluation broke off: %s", type(task.exception()).__name__, exc_info=task.exception())

@@ -31,6 +31,7 @@ class VerdictWriter:
         self._store, self._clock, self._on_verdict = store, clock, on_verdict
         self._waiting: list[Result] = []
         self._added = asyncio.Event()
+        self._hurried = asyncio.Event()
         self._writing = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 
@@ -42,6 +43,10 @@ class VerdictWriter:
         """Results to be stored soon."""
         self._waiting.extend(results)
         self._added.set()
+
+    def hurry(self) -> None:
+        """Nothing more is to come soon: what waits need not wait for others."""
+        self._hurried.set()
 
     async def flush(self) -> None:
         """Store all that waits now. Raises StoreUnwritable; what could not be stored goes on waiting."""
@@ -96,8 +101,7 @@ class VerdictWriter:
     async def _run(self) -> None:
         while True:
             await self._added.wait()
-            if len(self._waiting) < _LARGEST_BATCH:
-                await self._clock.sleep(GATHER_SECONDS)
+            await self._gather()
             self._added.clear()
             try:
                 await self.flush()
@@ -105,3 +109,17 @@ class VerdictWriter:
                 LOG.error("verdicts wait to be stored: %s", error)
                 await self._clock.sleep(_RETRY_SECONDS)
                 self._added.set()
+
+    async def _gather(self) -> None:
+        """Give others time to come, unless there are enough or none will."""
+        if len(self._waiting) >= _LARGEST_BATCH or self._hurried.is_set():
+            self._hurried.clear()
+            return
+        waits = [asyncio.ensure_future(self._clock.sleep(GATHER_SECONDS)), asyncio.ensure_future(self._hurried.wait())]
+        try:
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for wait in waits:
+                wait.cancel()
+            await asyncio.gather(*waits, return_exceptions=True)
+            self._hurried.clear()
