@@ -115,16 +115,22 @@ def _example(file: Path, number: int, line: Mapping[str, Any], rubrics: Sequence
         )
     if label not in (*LABELS, "unsure") or not isinstance(criteria, Mapping):
         raise wrong_input(f"{file}:{number}: label: one of {', '.join(LABELS)}, unsure; criteria: a map")
-    plain = {
-        "id": f"example-{number}",
-        "trace_id": f"{number:032x}",
-        "started_at": "2026-01-01T00:00:00Z",
-        "ended_at": "2026-01-01T00:00:00Z",
-    }
     try:
-        return Example(name, invocation_from_json({**plain, **(line.get("invocation") or {})}), label, criteria)
+        given = _filled(number, line.get("invocation") or {})
+        return Example(name, invocation_from_json(given), label, criteria)
     except InvalidInvocation as error:
         raise wrong_input(f"{file}:{number}: invocation: {error}") from error
+
+
+def _filled(number: int, given: Mapping[str, Any], place: int = 0) -> Mapping[str, Any]:
+    """What an example says of an invocation, with ids and times where it leaves them out; of a conversation so with each of its turns."""
+    turns = given.get("turns")
+    if isinstance(turns, list) and all(isinstance(turn, Mapping) for turn in turns) and turns:
+        filled = [_filled(number, turn, place) for place, turn in enumerate(turns)]
+        return {"id": f"conversation:example-{number}", **given, "turns": filled}
+    moment = f"2026-01-01T{place // 60 % 24:02d}:{place % 60:02d}:00Z"
+    plain = {"id": f"example-{number}-{place}", "trace_id": f"{number:032x}", "started_at": moment, "ended_at": moment}
+    return {**plain, **given}
 
 
 def _outcome(arguments: argparse.Namespace, found: Sequence[tuple[Example, Verdict]]) -> int:

@@ -90,13 +90,14 @@ def _judges(judges: Sequence[dict[str, Any]]) -> None:
 
 
 def _monitors(monitors: Sequence[dict[str, Any]]) -> None:
-    columns = ("monitor", "state", "schedule", "last run", "took", "drew", "next run", "pending")
+    columns = ("monitor", "of", "state", "schedule", "last run", "took", "drew", "next run", "pending")
     rows = []
     for one in monitors:
         last = one["last_run"] or {}
         state = one["state"].replace("_", " ")
+        level = one.get("level", "invocation")
         rows.append(
-            (one["name"], state, one["schedule"], _time(last.get("tick")), last.get("considered"), last.get("drawn"),
+            (one["name"], f"{level}s", state, one["schedule"], _time(last.get("tick")), last.get("considered"), last.get("drawn"),
              _time(one["next_run"]), one["pending"])
         )  # fmt: skip
     table("monitors", columns, rows, right=("took", "drew", "pending"))

@@ -111,6 +111,18 @@ def test_a_rubric_is_tested_against_labels(tmp_path: Path, capsys: pytest.Captur
         assert ran(capsys, *arguments)[0] == 3
 
 
+def test_a_labelled_example_may_be_a_conversation(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Its turns may be as short as a lone invocation; the judge reads all of them, in the order given."""
+    turns = [{"user_input": "first", "final_response": MARKER}, {"user_input": "second", "final_response": "fine"}]
+    file = written(tmp_path, "labelled.jsonl", {"rubric": "short", "label": "fail", "invocation": {"turns": turns}})
+    with judge_server() as server:
+        status, out, _ = ran(capsys, "rubric", "test", file, "-c", configuration(tmp_path, server.url), "--json")
+        record = server.requests[0]["messages"][1]["content"]
+    assert status == 0
+    assert json.loads(out.splitlines()[0])["agreement"] == 1.0
+    assert record.index("first") < record.index("turn 2 of 2") < record.index("second")
+
+
 @pytest.mark.parametrize(
     "line", ["{", "[]", '{"label": "pass"}', '{"label": "good", "rubric": "short"}', '{"label": "pass", "rubric": "nothing"}', '{"label": "pass", "rubric": "short", "invocation": {"trace_id": 7}}']
 )  # fmt: skip

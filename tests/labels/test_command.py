@@ -13,8 +13,18 @@ from typing import Any
 import pytest
 
 from monitor.cli import main
+from monitor.model.run import Level
 from monitor.model.verdict import Outcome
-from tests.contracts.store_material import SECRET, T0, draw_and_claim, invocation, verdict_of
+from tests.contracts.store_material import (
+    SECRET,
+    T0,
+    draw_and_claim,
+    invocation,
+    request,
+    settlement,
+    take_all,
+    verdict_of,
+)
 from tests.server.serving import Served, serving
 
 Run = Callable[..., Any]
@@ -154,3 +164,20 @@ async def test_the_api_names_the_wrong_item(served: Served, items: list[Any], pa
     async with served.session.post(f"{served.url}/api/v1/labels", json={"items": items}) as answer:
         found = await answer.json()
     assert (answer.status, found["parameter"]) == (400, parameter)
+
+
+async def test_a_conversation_is_labelled_by_all_that_was_said(served: Served, run: Run) -> None:
+    """The column of the request holds every turn up to the last answer, which is the answer to be labelled."""
+    for n, (question, answer) in enumerate((("A table?", "Which day?"), ("Friday.", "Booked."))):
+        start = int((T0 + n) * 1e9)
+        one = invocation(f"t{n}", user_input=question, final_response=answer, started_at=start, ended_at=start + 10**9)
+        served.store.save_traces([settlement(one, monitors=(), conversation_monitors=("m",))])
+    served.store.complete_conversations(T0 + 50, ("m",), T0 + 60)
+    served.store.execute_run(request(tick=T0 + 70, level=Level.CONVERSATION), take_all)
+    (evaluation,) = served.store.claim_evaluations(10, T0 + 80, 60)
+    served.store.finish_evaluations([(evaluation, verdict_of(evaluation))])
+    _, out, _ = await run(*SAMPLE)
+    (row,) = csv.DictReader(io.StringIO(out))
+    assert row["invocation_id"] == "conversation:conversation-1"
+    assert row["user_input"] == "User: A table?\n\nAgent: Which day?\n\nUser: Friday."
+    assert row["final_response"] == "Booked."
