@@ -32,7 +32,7 @@ _LABELS = {
 _LINE = re.compile(
     r"[ \t]*(?:[-*•][ \t]+|\d{1,3}[.)][ \t]+)?[*_#`]{0,3}[ \t]*(?P<label>"
     + "|".join(_LABELS)
-    + r")[*_`]{0,3}[ \t]*:[*_`]{0,3}(?P<value>.*)",
+    + r")[*_`]{0,3}[ \t]*[:：][*_`]{0,3}(?P<value>.*)",
     re.IGNORECASE,
 )
 _ENDS = frozenset({"verdict", "score"})

@@ -21,6 +21,8 @@ _OUT_OF_CREDIT = (
     "insufficient credit",
 )
 _CONTENT_FILTER = ("content_filter", "content_policy_violation", "responsibleaipolicyviolation")
+_MODERATED = ("moderation", "flagged", "content policy", "content management policy")
+"""Words of providers and gateways that refuse a record with the status of a wrong key."""
 _TOO_LONG = (
     "context_length_exceeded",
     "maximum context length",
@@ -70,6 +72,8 @@ def _by_status(fault: CallFault, status: int, said: str) -> Classified:
         return _stopping(ErrorType.RATE_LIMITED, f"status {status}: the provider says that credit or quota is used up")
     if status == 429:
         return _temporary(ErrorType.RATE_LIMITED, "status 429: the provider limits the rate", fault.retry_after_seconds)
+    if status == 403 and any(word in said for word in (*_CONTENT_FILTER, *_MODERATED)):
+        return _bad_request(fault, status, said)  # the key is right: one record must not pause the judge for all others
     if status in (401, 403):
         return _stopping(
             ErrorType.UNAUTHORIZED, f"status {status}: the provider does not take the API key; check api_key"
@@ -96,7 +100,7 @@ def _by_status(fault: CallFault, status: int, said: str) -> Classified:
 
 
 def _bad_request(fault: CallFault, status: int, said: str) -> Classified:
-    if any(word in said for word in _CONTENT_FILTER):
+    if any(word in said for word in _CONTENT_FILTER) or (status == 403 and any(word in said for word in _MODERATED)):
         return _permanent(
             ErrorType.CONTENT_FILTER, f"status {status}: the provider's content filter declined the record"
         )

@@ -35,6 +35,8 @@ DATA = {
         ('{{tool_calls[?@.name == "search"].result}}', "text"),
         ("{{attributes.list[*][0]}}", "1\n3"),
         ("{{final_response}}", "Booked {{user_input}}."),
+        ("{{$.user_input}}", "A table?"),
+        ("{{$['tool_calls'][?(@.name == 'book')].result.id}}", "7"),
     ],
 )
 def test_places_are_filled(template: str, filled: str) -> None:

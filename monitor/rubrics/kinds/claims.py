@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from monitor.model.invocation import Invocation
-from monitor.model.verdict import Criterion, Judgement, Outcome
+from monitor.model.verdict import Judgement, Outcome
 from monitor.rubrics.kinds import answers, votes
 from monitor.rubrics.kinds.asking import MAX_CRITERIA, named_needs, reply_object
 from monitor.rubrics.kinds.kind import Answer, ReplyFault, Sample
+from monitor.rubrics.kinds.listed import criterion
 from monitor.rubrics.kinds.needs import Need
 from monitor.rubrics.kinds.sentences import sentences
 from monitor.rubrics.kinds.spec import JudgedSpec, Share
@@ -116,12 +117,12 @@ class Claims:
     def combine(self, spec: ClaimsSpec, samples: Sequence[Sample]) -> Judgement:
         """The share of sentences that are supported among those that claim something."""
         counted = {id_: votes.statement([sample[id_] for sample in samples]) for id_ in samples[0]}
-        criteria = tuple(_criterion(id_, said) for id_, said in counted.items())
-        claims = [criterion for criterion in criteria if criterion.applicable]
+        criteria = tuple(criterion(id_, said) for id_, said in counted.items())
+        claims = [one for one in criteria if one.applicable]
         if not claims:
             text = "The answer claims nothing that could be checked."
             return Judgement(Outcome.NOT_APPLICABLE, threshold=spec.threshold, explanation=text, criteria=criteria)
-        held = sum(bool(criterion.score) for criterion in claims)
+        held = sum(bool(one.score) for one in claims)
         score = held / len(claims)
         broken = [f"{one.id} {one.explanation}" for one in claims if not one.score]
         summary = f"{held} of {len(claims)} claims are supported."
@@ -132,9 +133,3 @@ class Claims:
             explanation=f"{summary} Not so: {'; '.join(broken)}" if broken else summary,
             criteria=criteria,
         )
-
-
-def _criterion(id_: str, counted: votes.Counted) -> Criterion:
-    said = counted.answer
-    score = None if said.value is None else float(bool(said.value))
-    return Criterion(id_, score, said.value is not None, None, said.explanation, said.evidence, counted.votes)

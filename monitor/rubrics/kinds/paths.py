@@ -1,6 +1,7 @@
 """Context mapping: `{{…}}` in a text stands for what a path finds in the invocation's JSON (contract section 3). Pure.
 
-A path is a name with steps: `.name`, `['any name']`, `[0]`, `[-1]`, `[*]`, and `[?name=='search']` (items whose field has that text). The
+A path is a name with steps: `.name`, `['any name']`, `[0]`, `[-1]`, `[*]`, and `[?name=='search']` (items whose field has that text); JSONPath's `$`
+before it and `[?(@.name=='search')]` are understood. The
 names that Foundry's data mapping uses are known: `item.query`, `item.response`, `item.context`, `item.tool_calls`, `item.tool_definitions`.
 """
 
@@ -15,7 +16,7 @@ from typing import Any
 _PLACE = re.compile(r"\{\{\s*(.*?)\s*\}\}", re.DOTALL)
 _STEP = re.compile(
     r"""\.?(?P<name>[A-Za-z_][\w-]*)|\[\s*(?:(?P<index>-?\d{1,9})|(?P<all>\*)|'(?P<quoted>[^']*)'|"(?P<double>[^"]*)"
-    |\?\s*(?:@\.)?(?P<field>[\w-]+)\s*==\s*['"](?P<wanted>[^'"]*)['"])\s*\]""",
+    |\?\s*(?P<open>\()?\s*(?:@\.)?(?P<field>[\w-]+)\s*==\s*['"](?P<wanted>[^'"]*)['"]\s*(?(open)\)))\s*\]""",
     re.VERBOSE,
 )
 _ALIASES = {
@@ -47,7 +48,8 @@ def parse_path(text: str) -> tuple[Step, ...]:
     for alias, path in _ALIASES.items():
         if text == alias or text.startswith((f"{alias}.", f"{alias}[")):
             text = path + text[len(alias) :]
-    steps, at = list[Step](), 0
+    rooted = text.startswith(("$.", "$["))
+    steps, at = list[Step](), int(rooted)
     while at < len(text):
         match = _STEP.match(text, at)
         if match is None:

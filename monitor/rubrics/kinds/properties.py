@@ -9,13 +9,11 @@ from pydantic import field_validator
 
 from monitor.model.verdict import Criterion, Judgement, Outcome
 from monitor.rubrics.kinds import answers, votes
-from monitor.rubrics.kinds.asking import check_ids, judged_needs, reply_object
-from monitor.rubrics.kinds.kind import Answer, ReplyFault, Sample
-from monitor.rubrics.kinds.needs import Need
-from monitor.rubrics.kinds.spec import JudgedSpec, Name, Share, Statement
+from monitor.rubrics.kinds.asking import check_ids
+from monitor.rubrics.kinds.kind import ReplyFault, Sample
+from monitor.rubrics.kinds.listed import ListedKind, ListedSpec, criterion
+from monitor.rubrics.kinds.spec import Name, Share, Statement
 from monitor.settings.section import Section
-
-KEY = "properties"
 
 
 class Property(Section):
@@ -26,7 +24,7 @@ class Property(Section):
     always_applicable: bool = False
 
 
-class PropertiesSpec(JudgedSpec):
+class PropertiesSpec(ListedSpec):
     """A rubric document of this kind. All applicable properties must hold unless `threshold` says less."""
 
     kind: Literal["properties"] = "properties"
@@ -40,104 +38,56 @@ class PropertiesSpec(JudgedSpec):
         return value
 
 
-class Properties:
+class Properties(ListedKind[PropertiesSpec, Property]):
     """Asks for a verdict on each statement and counts the share that holds."""
 
     name = "properties"
     spec = PropertiesSpec
+    key = "properties"
+    field = "verdict"
 
-    def needs(self, spec: PropertiesSpec) -> tuple[Need, ...]:
-        """What `requires` names, and what the rubric is about."""
-        return judged_needs(spec)
+    def items(self, spec: PropertiesSpec) -> Sequence[Property]:
+        """The statements."""
+        return spec.properties
 
-    def threshold(self, spec: PropertiesSpec) -> float:
-        """The share from which it passes."""
-        return spec.threshold
+    def text(self, item: Property) -> str:
+        """The statement."""
+        return item.text
 
-    def score_range(self, spec: PropertiesSpec) -> tuple[float, float]:
-        """A share."""
-        return 0.0, 1.0
-
-    def criteria(self, spec: PropertiesSpec) -> Mapping[str, str]:
-        """The properties by id."""
-        return {item.id: item.text for item in spec.properties}
-
-    def reply_schema(self, spec: PropertiesSpec) -> dict[str, Any]:
-        """One object for each property, by id."""
-        return reply_object(KEY, {item.id: self._verdict(item) for item in spec.properties})
-
-    @staticmethod
-    def _verdict(item: Property) -> dict[str, Any]:
+    def answer_schema(self, item: Property) -> dict[str, Any]:
+        """Yes or no."""
         words = ["yes", "no"] if item.always_applicable else ["yes", "no", votes.NOT_APPLICABLE]
-        return {"verdict": {"type": "string", "enum": words}}
+        return {"type": "string", "enum": words}
 
     def variables(self, spec: PropertiesSpec) -> Mapping[str, Any]:
         """The statements."""
         return {"properties": [item.model_dump() for item in spec.properties]}
 
-    def labelled(self, items: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
-        """The parts, by id."""
-        return {KEY: items}
-
-    def read(self, spec: PropertiesSpec, reply: Mapping[str, Any]) -> Sample | ReplyFault:
-        """A verdict for every statement."""
-        items = answers.by_id(reply, KEY, [item.id for item in spec.properties])
-        if isinstance(items, ReplyFault):
-            return items
-        sample: dict[str, Answer] = {}
-        for item in spec.properties:
-            answer = self._answer(item, items[item.id])
-            if isinstance(answer, ReplyFault):
-                return answer
-            sample[item.id] = answer
-        return sample
-
-    @staticmethod
-    def _answer(item: Property, reply: Mapping[str, Any]) -> Answer | ReplyFault:
-        said: bool | ReplyFault | None = None
-        if item.always_applicable or not answers.is_not_applicable(reply.get("verdict")):
-            said = answers.yes_or_no(reply.get("verdict"), item.id)
-        if isinstance(said, ReplyFault):
-            return said
-        return Answer(item.id, said, answers.explanation(reply), answers.evidence(reply))
-
-    def settled(self, spec: PropertiesSpec, samples: Sequence[Sample], wanted: int) -> bool:
-        """Whether every statement's vote is decided."""
-        return votes.settled(samples, wanted)
+    def said(self, item: Property, value: Any) -> bool | ReplyFault:
+        """Whether the statement holds."""
+        return answers.yes_or_no(value, item.id)
 
     def combine(self, spec: PropertiesSpec, samples: Sequence[Sample]) -> Judgement:
         """The share of statements that hold among those that apply."""
-        criteria, held, applicable = [], 0, 0
-        for item in spec.properties:
-            counted = votes.statement([sample[item.id] for sample in samples])
-            said = counted.answer.value
-            applicable += said is not None
-            held += bool(said)
-            criteria.append(
-                Criterion(
-                    item.id,
-                    None if said is None else float(bool(said)),
-                    said is not None,
-                    None,
-                    counted.answer.explanation,
-                    counted.answer.evidence,
-                    counted.votes,
-                )
-            )
+        criteria = tuple(
+            criterion(item.id, votes.statement([sample[item.id] for sample in samples])) for item in spec.properties
+        )
+        applicable = sum(one.applicable for one in criteria)
         if not applicable:
             return Judgement(
                 Outcome.NOT_APPLICABLE,
                 threshold=spec.threshold,
                 explanation="No property applies to this invocation.",
-                criteria=tuple(criteria),
+                criteria=criteria,
             )
+        held = sum(bool(one.score) for one in criteria)
         score = held / applicable
         return Judgement(
             Outcome.PASS if score >= spec.threshold else Outcome.FAIL,
             score=score,
             threshold=spec.threshold,
             explanation=_explanation(criteria, held, applicable),
-            criteria=tuple(criteria),
+            criteria=criteria,
         )
 
 

@@ -14,13 +14,12 @@ from pydantic import field_validator
 
 from monitor.model.verdict import Criterion, Judgement, Outcome
 from monitor.rubrics.kinds import answers, votes
-from monitor.rubrics.kinds.asking import check_ids, judged_needs, reply_object
-from monitor.rubrics.kinds.kind import Answer, ReplyFault, Sample
-from monitor.rubrics.kinds.needs import Need
-from monitor.rubrics.kinds.spec import JudgedSpec, Name, Share, Statement, Weight
+from monitor.rubrics.kinds.asking import check_ids
+from monitor.rubrics.kinds.kind import ReplyFault, Sample
+from monitor.rubrics.kinds.listed import ListedKind, ListedSpec, criterion
+from monitor.rubrics.kinds.spec import Name, Statement, Weight
 from monitor.settings.section import Section
 
-KEY = "dimensions"
 LOWEST, HIGHEST = 1, 5
 
 
@@ -33,11 +32,10 @@ class Dimension(Section):
     always_applicable: bool = False
 
 
-class WeightedSpec(JudgedSpec):
+class WeightedSpec(ListedSpec):
     """A rubric document of this kind. `veto`: any applicable dimension scored 1 fails, whatever the score."""
 
     kind: Literal["weighted"] = "weighted"
-    threshold: Share = 0.5
     normalisation: Literal["of_max", "min_max"] = "of_max"
     veto: bool = False
     dimensions: tuple[Dimension, ...]
@@ -49,88 +47,43 @@ class WeightedSpec(JudgedSpec):
         return value
 
 
-class Weighted:
+class Weighted(ListedKind[WeightedSpec, Dimension]):
     """Asks for a score on each dimension and weighs them."""
 
     name = "weighted"
     spec = WeightedSpec
+    key = "dimensions"
+    field = "score"
 
-    def needs(self, spec: WeightedSpec) -> tuple[Need, ...]:
-        """What `requires` names, and what the rubric is about."""
-        return judged_needs(spec)
+    def items(self, spec: WeightedSpec) -> Sequence[Dimension]:
+        """The dimensions."""
+        return spec.dimensions
 
-    def threshold(self, spec: WeightedSpec) -> float:
-        """The score from which it passes."""
-        return spec.threshold
+    def text(self, item: Dimension) -> str:
+        """What the dimension looks at."""
+        return item.description
 
-    def score_range(self, spec: WeightedSpec) -> tuple[float, float]:
-        """A share of the best possible score."""
-        return 0.0, 1.0
-
-    def criteria(self, spec: WeightedSpec) -> Mapping[str, str]:
-        """The dimensions by id."""
-        return {item.id: item.description for item in spec.dimensions}
-
-    def reply_schema(self, spec: WeightedSpec) -> dict[str, Any]:
-        """One object for each dimension, by id."""
-        return reply_object(KEY, {item.id: self._score(item) for item in spec.dimensions})
-
-    @staticmethod
-    def _score(item: Dimension) -> dict[str, Any]:
+    def answer_schema(self, item: Dimension) -> dict[str, Any]:
+        """A whole number from 1 to 5."""
         grade = {"type": "integer", "enum": list(range(LOWEST, HIGHEST + 1))}
         if item.always_applicable:
-            return {"score": grade}
-        return {"score": {"anyOf": [grade, {"type": "string", "enum": [votes.NOT_APPLICABLE]}]}}
+            return grade
+        return {"anyOf": [grade, {"type": "string", "enum": [votes.NOT_APPLICABLE]}]}
 
     def variables(self, spec: WeightedSpec) -> Mapping[str, Any]:
         """The dimensions. Weights are not shown: a judge that knows them scores the sum."""
         return {"dimensions": [item.model_dump(exclude={"weight"}) for item in spec.dimensions]}
 
-    def labelled(self, items: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
-        """The parts, by id."""
-        return {KEY: items}
-
-    def read(self, spec: WeightedSpec, reply: Mapping[str, Any]) -> Sample | ReplyFault:
-        """A score for every dimension."""
-        items = answers.by_id(reply, KEY, [item.id for item in spec.dimensions])
-        if isinstance(items, ReplyFault):
-            return items
-        sample: dict[str, Answer] = {}
-        for item in spec.dimensions:
-            answer = self._answer(item, items[item.id])
-            if isinstance(answer, ReplyFault):
-                return answer
-            sample[item.id] = answer
-        return sample
-
-    @staticmethod
-    def _answer(item: Dimension, reply: Mapping[str, Any]) -> Answer | ReplyFault:
-        said: int | float | ReplyFault | None = None
-        if item.always_applicable or not answers.is_not_applicable(reply.get("score")):
-            said = answers.number(reply.get("score"), LOWEST, HIGHEST, item.id, whole=True)
-        if isinstance(said, ReplyFault):
-            return said
-        return Answer(item.id, said, answers.explanation(reply), answers.evidence(reply))
-
-    def settled(self, spec: WeightedSpec, samples: Sequence[Sample], wanted: int) -> bool:
-        """Whether every dimension's median is fixed."""
-        return votes.settled(samples, wanted)
+    def said(self, item: Dimension, value: Any) -> int | float | ReplyFault:
+        """The score."""
+        return answers.number(value, LOWEST, HIGHEST, item.id, whole=True)
 
     def combine(self, spec: WeightedSpec, samples: Sequence[Sample]) -> Judgement:
         """The weighted score of the applicable dimensions, with the raw mean in the details."""
-        counted = {item.id: votes.grade([sample[item.id] for sample in samples]) for item in spec.dimensions}
-        criteria = tuple(
-            Criterion(
-                item.id,
-                counted[item.id].answer.value,
-                counted[item.id].answer.value is not None,
-                item.weight,
-                counted[item.id].answer.explanation,
-                counted[item.id].answer.evidence,
-                counted[item.id].votes,
-            )
+        criteria = [
+            criterion(item.id, votes.grade([sample[item.id] for sample in samples]), item.weight)
             for item in spec.dimensions
-        )
+        ]
         return judgement(spec, criteria)
 
 
