@@ -351,7 +351,12 @@ async def test_a_verdict_copied_from_the_agent_is_not_believed() -> None:
         (CallFault(FaultKind.STATUS, 400, "context_length_exceeded"), ErrorType.EVALUATOR_FAILED, False, False),
         (CallFault(FaultKind.STATUS, 400, "content_filter"), ErrorType.CONTENT_FILTER, False, False),
         (CallFault(FaultKind.STATUS, 403), ErrorType.UNAUTHORIZED, False, True),
-        (CallFault(FaultKind.STATUS, 403, said="Your input was flagged: violence"), ErrorType.CONTENT_FILTER, False, False),
+        (
+            CallFault(FaultKind.STATUS, 403, said="Your input was flagged: violence"),
+            ErrorType.CONTENT_FILTER,
+            False,
+            False,
+        ),
         (CallFault(FaultKind.STATUS, 307), ErrorType.CONNECTION, False, True),
     ],
 )
