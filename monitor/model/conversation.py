@@ -80,7 +80,8 @@ def conversation(turns: Sequence[Invocation], name: str, revision: int = 1) -> I
     """The conversation of turns, one at least, in their order.
 
     Turns at its beginning whose content was erased are left out, which `capture` says of `turns`: a conversation may go on for longer than content
-    is kept. One that was erased behind them stays, and a rubric that needs what was said there cannot judge.
+    is kept. One that was erased behind them stays, and a rubric that needs what was said there cannot judge. Only the first turn keeps its history:
+    that of the others repeats the turns before them, and all of them together grow with the square of their number.
     """
     kept = tuple(dropwhile(_is_erased, turns)) or tuple(turns)
     whole = _conversation(kept, name, revision)
@@ -117,7 +118,7 @@ def _conversation(turns: Sequence[Invocation], name: str, revision: int) -> Invo
         attributes={key: value for turn in turns for key, value in turn.attributes.items()},
         inclusion_probability=min(turn.inclusion_probability for turn in turns),
         completeness=_completeness(turns),
-        turns=tuple(turns),
+        turns=(first, *(replace(turn, history=()) for turn in turns[1:])),
     )
 
 

@@ -124,7 +124,7 @@ class ConversationsContract:
         assert (found.trace_id, found.span_id, found.ended_at) == (last.trace_id, last.span_id, last.ended_at)
         assert len(found.tool_calls) == 6
         assert found.completeness.capture["tool_calls[5].result"] is Capture.NOT_CAPTURED
-        assert found.turns == (first, last)
+        assert found.turns == (first, replace(last, history=()))
 
     def test_the_same_id_elsewhere_is_another_conversation(self, store: Store) -> None:
         """Another service or environment with the same conversation id has a conversation of its own, told by its name."""
@@ -255,6 +255,18 @@ class ConversationsContract:
         assert content(store, one) is None
         assert SECRET not in str(store.list_verdicts(Query()).items)
 
+    def test_content_is_kept_for_every_monitor_of_conversations(self, store: Store) -> None:
+        """The first to leave a conversation out lets nothing go that another has yet to consider, or has drawn."""
+        one, both = turn("a", 0), ("talks", "more")
+        store.save_traces([settled(one, monitors=(), conversation_monitors=both)])
+        store.complete_conversations(IDLE - 500, both, IDLE)
+        store.execute_run(talks(), leave_all(NotSelected.SAMPLED_OUT))
+        assert store.drop_unwanted_content() == 0
+        store.execute_run(request("more", IDLE + 60, level=Level.CONVERSATION), take_all)
+        assert store.drop_unwanted_content() == 0
+        (evaluation,) = store.claim_evaluations(10, IDLE + 61, 60)
+        assert (evaluation.monitor, evaluation.invocation.user_input) == ("more", one.user_input)
+
     def test_what_a_budget_gave_up_keeps_no_content(self, store: Store) -> None:
         """A conversation that a cut run has given up holds its turns' content no longer."""
         one = turn("a", 0)
@@ -329,6 +341,10 @@ class ConversationsContract:
         """Content goes by age, rows later; a conversation that goes on keeps its row, one that is over leaves nothing."""
         converse(store, turn("a", 0))
         store.execute_run(talks(), take_all)
+        (evaluation,) = store.claim_evaluations(10, IDLE + 61, 60)
+        store.finish_evaluations([(evaluation, verdict_of(evaluation))])
+        store.expire(T0 + 50_040, 50_000, 60_000, None)
+        assert SECRET not in str(store.list_verdicts(Query()).items)
         store.save_traces([settled(turn("b", 80_000))])
         complete(store, T0 + 90_000)
         store.expire(T0 + 100_000, 50_000, 60_000, None)

@@ -141,6 +141,7 @@ def expire_content(connection: sqlite3.Connection, before: float, limit: int) ->
         limit,
     )
     erase_content(connection, invocations)
+    _erase_what_was_said_of(connection, conversations_of(connection, invocations))
     erase_spans(connection, traces)
     return len(invocations) + len(traces)
 
