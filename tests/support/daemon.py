@@ -123,6 +123,12 @@ class Daemon:
                 raise AssertionError(f"the daemon did not drain within {seconds} s:\n{self.log[-3000:]}") from None
         return self.process.returncode
 
+    def peak_memory(self) -> float:
+        """The most resident memory that the process has had, in MiB."""
+        assert self.process is not None
+        status = Path(f"/proc/{self.process.pid}/status").read_text(encoding="ascii")
+        return int(status.partition("VmHWM:")[2].split()[0]) / 1024
+
     def get(self, path: str) -> Any:
         """The JSON of one API answer."""
         with urllib.request.urlopen(self.url + path, timeout=10) as answer:

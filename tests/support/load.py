@@ -27,11 +27,10 @@ class Run:
     requests: tuple[bytes, ...]
 
 
-def agent_run(tools: int = 2, *, split: bool = False, pad: int = 0, party_size: int = 4) -> Run:
-    """A run with tool calls that ended a moment ago, in one request or (`split`) in two; `pad` bytes of text in its question."""
+def agent_run(tools: int = 2, *, split: bool = False, one_by_one: bool = False, pad: int = 0) -> Run:
+    """A run with tool calls that ended a moment ago: in one request, in two (`split`), or each span by itself; `pad` bytes are in an attribute."""
     trace, root = os.urandom(16), os.urandom(8)
     ended = time.time_ns()
-    question = "A table, please." + "x" * pad
     children = [
         span(
             trace,
@@ -40,7 +39,7 @@ def agent_run(tools: int = 2, *, split: bool = False, pad: int = 0, party_size: 
                 "gen_ai.operation.name": "execute_tool",
                 "gen_ai.tool.name": "book_table",
                 "gen_ai.tool.call.id": f"call{number}",
-                "gen_ai.tool.call.arguments": f'{{"party_size": {party_size}}}',
+                "gen_ai.tool.call.arguments": '{"party_size": 4}',
                 "gen_ai.tool.call.result": '"ok"',
             },
             parent_span_id=root,
@@ -53,8 +52,9 @@ def agent_run(tools: int = 2, *, split: bool = False, pad: int = 0, party_size: 
     attributes = {
         "gen_ai.operation.name": "invoke_agent",
         "gen_ai.agent.name": "shop-bot",
-        "gen_ai.input.messages": messages(("user", question)),
+        "gen_ai.input.messages": messages(("user", "A table, please.")),
         "gen_ai.output.messages": messages(("assistant", "Done.")),
+        "app.payload": "x" * pad,
     }
     whole = span(
         trace,
@@ -64,6 +64,8 @@ def agent_run(tools: int = 2, *, split: bool = False, pad: int = 0, party_size: 
         start_time_unix_nano=ended - 50_000_000,
         end_time_unix_nano=ended,
     )
+    if one_by_one:
+        return Run(trace.hex(), tuple(traces(one, resource=RESOURCE) for one in (*children, whole)))
     if split:
         return Run(trace.hex(), (traces(*children, resource=RESOURCE), traces(whole, resource=RESOURCE)))
     return Run(trace.hex(), (traces(*children, whole, resource=RESOURCE),))
@@ -89,12 +91,14 @@ class HttpPoster:
             "127.0.0.1", port, timeout=30, source_address=(source, 0) if source else None
         )
         self._headers = dict(headers)
+        self._used: set[int] = set()
         self.status = 0
 
     def post(self, body: bytes) -> bool:
         """See Poster; `status` is that of the last answer."""
         try:
             self._connection.request("POST", "/v1/traces", body, self._headers)
+            self._used.add(self._connection.sock.getsockname()[1])
             answer = self._connection.getresponse()
             answer.read()
         except (OSError, http.client.HTTPException):
@@ -102,6 +106,11 @@ class HttpPoster:
             return False
         self.status = answer.status
         return answer.status == 200
+
+    @property
+    def connections(self) -> int:
+        """How many connections were used, by their ports."""
+        return len(self._used)
 
     def close(self) -> None:
         """See Poster."""
