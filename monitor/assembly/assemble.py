@@ -36,6 +36,7 @@ from monitor.assembly.repair import adopt_orphans, follow_links, retold
 from monitor.assembly.sampling_state import upstream_probability
 from monitor.assembly.scopes import Scope, scope_tree
 from monitor.assembly.segmentation import Segment, segment
+from monitor.assembly.standing import standing
 from monitor.assembly.toolcalls import join
 from monitor.assembly.tree import Node, Tree, build
 from monitor.assembly.values import plain, text_of
@@ -98,14 +99,22 @@ def assemble(
 
 
 def reading(
-    spans: Sequence[Span], logs: Sequence[LogRecord], context: AssemblyContext, beside: Sequence[Span] = ()
+    spans: Sequence[Span],
+    logs: Sequence[LogRecord],
+    context: AssemblyContext,
+    beside: Sequence[Span] = (),
+    *,
+    is_open: bool = False,
 ) -> Reading:
-    """The invocations, as `assemble`, and by what they hang together with other traces."""
+    """The invocations, as `assemble`, and by what they hang together with other traces. `is_open`: more may come of the trace; only those
+    invocations are given that stand by themselves already.
+    """
     tree, around, segments = _segmented(spans, logs)
     own = _setups(tree.nodes)
     others = build(beside, (), read).nodes if beside else ()
     rest = _Beside(_setups((*tree.nodes, *others)) if others else own, _companions(tree, around))
-    made = [_invocation(one, around, rest, context) for one in joined(segments, around)]
+    wanted = standing(tree, segments, around) if is_open else joined(segments, around)
+    made = [_invocation(one, around, rest, context) for one in wanted]
     agents = (agent_key(one.invocation.service, one.invocation.agent_name) for one in made if _lacks_setup(one))
     return Reading(
         tuple(sorted(made, key=lambda one: (one.invocation.started_at, one.invocation.id))),

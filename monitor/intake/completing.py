@@ -28,11 +28,12 @@ class Completing:
         self._store = store
         self._setups = SetUps(store)
 
-    def note(self, due: Due) -> None:
-        """A trace that is being settled may set agents up."""
+    def note(self, due: Due) -> bool:
+        """A trace that is being settled may set agents up; whether it does."""
         setups = _own(due)
         if setups:
             self._setups.note(setups, due.material)
+        return bool(setups)
 
     def stands(self, settled: Settled) -> bool:
         """Whether nothing is known that the agents of a trace, of which only heads were read, were set up with. What comes later is put
@@ -66,12 +67,13 @@ class Completing:
             return due.alone
         settled = settle(due.taken, _with(due.material, body), due.stored)
         if _digests(settled) == _digests(due.alone):
-            self._setups.in_vain(agents)
+            if due.stored is None and due.taken.settled_by is SettledBy.ROOT_ENDED:  # a whole run, not a part of one
+                self._setups.in_vain(agents)
             return due.alone
         return replace(settled, spans=due.alone.spans, duplicates=due.alone.duplicates, late=due.alone.late)
 
     def revised(self, due: Due, settle: Settle) -> Iterator[Ready]:
-        """Runs that were stored before what set their agents up came: revisions with it."""
+        """Runs that were stored before what set their agents up came: revisions with it. When all that is being settled is stored."""
         for trace_id in self._setups.lacking(_own(due)):
             stored = self._store.trace(trace_id)
             if stored is None or not stored.invocations or stored.spans is None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from collectors.otlp.request import Item
 from collectors.sink import Signal
-from monitor.intake.opentrace import OpenTrace, Place, packed
+from monitor.intake.opentrace import Inside, OpenTrace, Place, packed
 from monitor.intake.settling import SettlingRules, due
 from monitor.model.invocation import SettledBy
 from monitor.model.origin import waiting_for
@@ -49,10 +49,14 @@ class Taken:
 
 @dataclass(frozen=True, slots=True)
 class DueTraces:
-    """Traces that settle now, and incomplete ones of which the store may know an earlier settlement. `more`: there are others due."""
+    """Traces that settle now, and incomplete ones of which the store may know an earlier settlement. `more`: there are others due.
+
+    `open` are traces that stay open, in which an invocation may be over.
+    """
 
     taken: tuple[Taken, ...] = ()
     unknown: tuple[bytes, ...] = ()
+    open: tuple[bytes, ...] = ()
     more: bool = False
 
 
@@ -63,6 +67,15 @@ class Survivor:
     trace_id: bytes
     index: int
     ordinal: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What was found due so far."""
+
+    taken: list[Taken]
+    unknown: list[bytes]
+    open: list[bytes]
 
 
 class Index:
@@ -110,7 +123,7 @@ class Index:
             self._open[trace.collector] -= 1  # what is delivered is live, whoever read it again before
             self._open[arrival.collector] += 1
             trace.collector = arrival.collector
-        records = packed(items, arrival.signal, arrival.position)
+        records = packed(items, arrival.signal, arrival.position, arrival.received_at)
         trace.add(records, arrival.received_at, arrival.kept_below, any(item.end_marker for _, item in items))
         at_once = trace.end_marker or trace.item_count > self.rules.max_spans
         self._look(trace_id, trace, arrival.received_at + (0.0 if at_once else self.rules.settle_after))
@@ -132,38 +145,27 @@ class Index:
     # -- settling -----------------------------------------------------------------------------------------------------
     def take_due(self, now: float, listening_since: float, limit: int) -> DueTraces:
         """Take out up to `limit` traces that are to settle. Each must come back by `finish` or `give_back`."""
-        taken: list[Taken] = []
-        unknown: list[bytes] = []
+        found = _Found([], [], [])
         more = True
-        while more and len(taken) < limit:
+        while more and len(found.taken) < limit:
             with self._mutex:
-                more = self._check_some(now, listening_since, limit, taken, unknown)
-        return DueTraces(tuple(taken), tuple(unknown), more)
+                more = self._check_some(now, listening_since, limit, found)
+        return DueTraces(tuple(found.taken), tuple(found.unknown), tuple(found.open), more)
 
-    def _check_some(
-        self, now: float, listening_since: float, limit: int, taken: list[Taken], unknown: list[bytes]
-    ) -> bool:
+    def _check_some(self, now: float, listening_since: float, limit: int, found: _Found) -> bool:
         for _ in range(_CHECKS_AT_ONCE):
             if not self._queue or self._queue[0][0] > now:
                 return False
-            if len(taken) >= limit:
+            if len(found.taken) >= limit:
                 return True
             at, trace_id = heapq.heappop(self._queue)
             trace = self._traces.get(trace_id)
             if trace is None or trace.check_at != at:
                 continue  # settled meanwhile, or looked at sooner than this
-            self._check(trace_id, trace, now, listening_since, taken, unknown)
+            self._check(trace_id, trace, now, listening_since, found)
         return True
 
-    def _check(
-        self,
-        trace_id: bytes,
-        trace: OpenTrace,
-        now: float,
-        listening_since: float,
-        taken: list[Taken],
-        unknown: list[bytes],
-    ) -> None:
+    def _check(self, trace_id: bytes, trace: OpenTrace, now: float, listening_since: float, found: _Found) -> None:
         trace.check_at = 0.0
         state = trace.state(self.rules.max_spans)
         settles = due(state, self.rules, listening_since)
@@ -171,15 +173,32 @@ class Index:
             del self._traces[trace_id]
             self._open[trace.collector] -= 1
             self._settling[trace.collector] += 1
-            taken.append(Taken(trace_id, trace, settles.by))
+            found.taken.append(Taken(trace_id, trace, settles.by))
             return
         quiet_at = max(state.last_received, listening_since) + self.rules.settle_after
-        if quiet_at > now:
-            self._look(trace_id, trace, min(quiet_at, settles.at))
-            return
-        if not trace.looked_up:
-            unknown.append(trace_id)
-        self._look(trace_id, trace, settles.at)
+        again = settles.at if quiet_at <= now else min(quiet_at, settles.at)
+        if not (state.complete or state.settled_before) and now - listening_since >= self.rules.settle_after:
+            if trace.is_to_look_into(now - self.rules.settle_after, now):
+                found.open.append(trace_id)
+            elif trace.inside is not None and trace.inside.at > now:
+                again = min(again, trace.inside.at)
+        if quiet_at <= now and not trace.looked_up:
+            found.unknown.append(trace_id)
+        self._look(trace_id, trace, again)
+
+    def copy(self, trace_id: bytes) -> OpenTrace | None:
+        """An open trace as it is now, to be looked into; None when it is not open."""
+        with self._mutex:
+            trace = self._traces.get(trace_id)
+            return None if trace is None else trace.copy()
+
+    def looked_into(self, trace_id: bytes, inside: Inside, stored: Collection[int]) -> None:
+        """An open trace was looked into, what was found is stored, and the items at those places need not be read again."""
+        with self._mutex:
+            trace = self._traces.get(trace_id)
+            if trace is not None:
+                trace.inside = inside
+                trace.mark_stored(stored)
 
     def mark(self, trace_ids: Iterable[bytes], settled_before: Collection[bytes], now: float) -> None:
         """What the store said of incomplete traces: those in `settled_before` are late data, which need not wait for a root."""
@@ -227,6 +246,7 @@ class Index:
             if trace is None:
                 return None
             self._open[trace.collector] -= 1
+            self._settling[trace.collector] += 1
             return Taken(trace_id, trace, SettledBy.ROOT_ENDED)
 
     # -- the journal's needs ---------------------------------------------------------------------------------------------

@@ -23,7 +23,15 @@ from monitor.intake.settling import complete_spans
 from monitor.intake.turns import Affected, Loose, keys_of
 from monitor.model.invocation import Assembled, SettledBy
 from monitor.model.origin import collector_of
-from monitor.model.run import InvocationChange, JournalPosition, StoredInvocation, StoredTrace, TraceSettlement, TurnTie
+from monitor.model.run import (
+    NOT_READ,
+    InvocationChange,
+    JournalPosition,
+    StoredInvocation,
+    StoredTrace,
+    TraceSettlement,
+    TurnTie,
+)
 from monitor.settings.tree import LateSpans
 
 
@@ -35,6 +43,11 @@ class Member:
     taken: Taken | None = None
     material: Material | None = None
     stored: StoredTrace | None = None
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether something of it is settled for good: not so while invocations were stored out of a trace that was open."""
+        return self.stored is not None and self.stored.consumed != NOT_READ
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +72,14 @@ def settle_turns(affected: Affected, members: Mapping[str, Member], options: Set
         return _unchanged(turns, options, now)
     whole = [[_whole(one) for one in turn] for turn in turns]
     if any(one is None for turn in whole for one in turn):
-        whole = [[one] for turn in whole for one in turn if one is not None and one.member.stored is None]
+        whole = [[one] for turn in whole for one in turn if one is not None and not one.member.is_stored]
     return _settled([[one for one in turn if one is not None] for turn in whole], options, now)
 
 
 def _whole(member: Member) -> _Whole | None:
     """None where something is stored, but not its spans."""
     nothing = decoded(b"", b"", JournalPosition(0, 0))
-    if member.stored is None:
+    if member.stored is None or not member.is_stored:
         return _Whole(member, None, distinct_of(None, member.material or nothing))
     try:
         traces, logs = stored_spans.unpack(member.stored.spans or b"")
@@ -80,7 +93,7 @@ def _stands(members: Iterable[Member], options: SettlementOptions) -> bool:
     """Whether what is stored stays as it is, whatever came (`late_spans: ignore`, or too late)."""
     together = list(members)
     fresh = [one.taken for one in together if one.taken is not None]
-    stored = [one.stored for one in together if one.stored is not None]
+    stored = [one.stored for one in together if one.stored is not None and one.is_stored]
     return any(is_ignored(taken, known, options) for taken in fresh for known in stored)
 
 
@@ -103,12 +116,12 @@ def _stored(wholes: Iterable[_Whole]) -> list[StoredInvocation]:
     """The stored invocations of all members, each once, and whole: those of which only a head was read are of one trace."""
     found: dict[str, StoredInvocation] = {}
     for one in wholes:
-        if one.member.stored is None or one.before is None:
+        if one.member.stored is None:
             continue
         for invocation in one.member.stored.invocations:
             if invocation.assembled:
                 found.setdefault(invocation.invocation.id, invocation)
-            elif invocation.invocation.trace_id == one.member.loose.trace_id:
+            elif one.before is not None and invocation.invocation.trace_id == one.member.loose.trace_id:
                 whole = later.whole(invocation, one.before.spans.spans, one.before.records.logs)
                 found[invocation.invocation.id] = whole
     return list(found.values())
@@ -130,7 +143,7 @@ def _how(turn: _Turn) -> SettledBy:
 
 def _late(turn: _Turn) -> int:
     """Items of the turn that came after something of it was stored."""
-    if all(one.member.stored is None for one in turn):
+    if not any(one.member.is_stored for one in turn):
         return 0
     return sum(map(_late_of, turn))
 
@@ -161,7 +174,12 @@ def _settlement(one: _Whole, turn: _Turn, by: SettledBy, options: SettlementOpti
     stored = member.stored
     before = (one.before.traces, one.before.logs) if one.before is not None else (b"", b"")
     return replace(
-        plain(member.taken, member.material, options, now if stored is None else stored.settled_at),
+        plain(
+            member.taken,
+            member.material,
+            options,
+            stored.settled_at if stored is not None and member.is_stored else now,
+        ),
         settled_by=by.value,
         span_count=len(one.distinct.spans),
         late_spans=_late_of(one) if _late(turn) else 0,
@@ -209,7 +227,7 @@ def _with_changes(
 def _counted(turns: Sequence[_Turn], settlements: Sequence[TraceSettlement]) -> Settled:
     added = duplicates = late = 0
     for turn in turns:
-        is_late = any(one.member.stored is not None for one in turn)
+        is_late = any(one.member.is_stored for one in turn)
         for one in turn:
             if one.member.material is not None:
                 before = len({span.span_id for span in one.before.spans.spans}) if one.before is not None else 0

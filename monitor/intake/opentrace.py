@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import struct
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from collectors.otlp.request import Item
@@ -12,9 +14,10 @@ from collectors.sink import Signal
 from monitor.intake.settling import SpanHead, TraceState, is_complete
 from monitor.model.run import JournalPosition
 
-RECORD = struct.Struct("<8s8sIIIB")
-"""Span id, parent span id (zeros: none), journal segment, offset of the frame, ordinal in it, flags."""
-_ENDED, _LOG = 1, 2
+RECORD = struct.Struct("<8s8sIIIIB")
+"""Span id, parent span id (zeros: none), journal segment, offset of the frame, ordinal in it, when it came (the next whole second), flags."""
+_ENDED, _LOG, _STORED = 1, 2, 4
+_FLAGS_AT = RECORD.size - 1
 _SEGMENT_AT = 16  # segment, offset and ordinal lie together
 _PLACE = struct.Struct("<III")
 
@@ -27,12 +30,40 @@ class Place(NamedTuple):
     ordinal: int
 
 
-def packed(items: Iterable[tuple[int, Item]], signal: Signal, position: JournalPosition) -> list[bytes]:
+class Row(NamedTuple):
+    """An item of a trace as it is kept: `received` in whole seconds, rounded up; `stored`: it is part of a stored invocation."""
+
+    span_id: bytes
+    parent: bytes
+    received: int
+    ended: bool
+    log: bool
+    stored: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Inside:
+    """What is remembered of looking into an open trace (see parting.py).
+
+    When `looked` of its items were quiet it was looked into; again from `wanted` on, not before `at`. `settled`: its stored invocations
+    with their digests, None when nobody has asked the store.
+    """
+
+    looked: int = 0
+    wanted: int = 2
+    at: float = 0.0
+    settled: Mapping[str, str] | None = None
+
+
+def packed(
+    items: Iterable[tuple[int, Item]], signal: Signal, position: JournalPosition, received_at: float
+) -> list[bytes]:
     """Items of one frame, with their ordinals in it, as they are kept in memory. Every span comes through here."""
     segment, offset = position.segment, position.offset
     pack, log = RECORD.pack, _LOG if signal is Signal.LOGS else 0
+    received = min(max(0, math.ceil(received_at)), 2**32 - 1)
     return [
-        pack(span_id, parent, segment, offset, ordinal, log or (_ENDED if end > 0 and end >= start else 0))
+        pack(span_id, parent, segment, offset, ordinal, received, log or (_ENDED if end > 0 and end >= start else 0))
         for ordinal, (_, span_id, parent, start, end, *_) in items
     ]
 
@@ -44,7 +75,7 @@ class OpenTrace:
     """
 
     __slots__ = (
-        "_complete", "check_at", "collector", "end_marker", "first_received", "held_until", "kept_below", "last_received", "looked_up", "records",
+        "_complete", "check_at", "collector", "end_marker", "first_received", "held_until", "inside", "kept_below", "last_received", "looked_up", "records",
         "settled_before",
     )  # fmt: skip
 
@@ -59,6 +90,7 @@ class OpenTrace:
         self.settled_before = False
         self.check_at = 0.0
         self.held_until = 0.0  # it waits so long for other traces of its turn, unless more of it comes
+        self.inside: Inside | None = None
         self._complete: bool | None = None
 
     def add(self, records: Sequence[bytes], received_at: float, kept_below: float, end_marker: bool) -> None:
@@ -116,6 +148,43 @@ class OpenTrace:
         """An item has been written to another place."""
         _PLACE.pack_into(self.records, index * RECORD.size + _SEGMENT_AT, *place)
 
+    # -- looking into it while it is open ------------------------------------------------------------------------------
+    def rows(self) -> Iterator[Row]:
+        """Its items, in the order noted."""
+        for span_id, parent, _, _, _, received, flags in RECORD.iter_unpack(bytes(self.records)):
+            yield Row(span_id, parent, received, bool(flags & _ENDED), bool(flags & _LOG), bool(flags & _STORED))
+
+    def copy(self) -> OpenTrace:
+        """As it is now."""
+        made = OpenTrace(self.collector, self.first_received, self.kept_below)
+        made.records, made.inside, made.last_received = bytearray(self.records), self.inside, self.last_received
+        return made
+
+    def only(self, places: Collection[int]) -> OpenTrace:
+        """A copy with only the items at those places."""
+        made = self.copy()
+        size = RECORD.size
+        made.records = bytearray(b"".join(bytes(self.records[at * size : (at + 1) * size]) for at in sorted(places)))
+        return made
+
+    def mark_stored(self, places: Collection[int]) -> None:
+        """The items at those places, and no others, are part of stored invocations and need not be read again."""
+        for at in range(self.item_count):
+            flags_at = at * RECORD.size + _FLAGS_AT
+            flags = self.records[flags_at] & ~_STORED
+            self.records[flags_at] = flags | (_STORED if at in places else 0)
+
+    def is_to_look_into(self, quiet_until: float, now: float) -> bool:
+        """Whether more of it has become quiet than when it was last looked into, enough to look again."""
+        inside = self.inside or Inside()
+        count = self.item_count
+        if count < inside.wanted or now < inside.at:
+            return False
+        size = RECORD.size
+        while count and int.from_bytes(self.records[count * size - 5 : count * size - 1], "little") > quiet_until:
+            count -= 1
+        return count >= inside.wanted and count > inside.looked
+
     def state(self, max_spans: int) -> TraceState:
         """What settling looks at. Copies of a span count once where it matters, past `max_spans`."""
         if self._complete is None:
@@ -134,6 +203,6 @@ class OpenTrace:
         )
 
     def _heads(self) -> Iterator[SpanHead]:
-        for span_id, parent, _, _, _, flags in RECORD.iter_unpack(self.records):
+        for span_id, parent, *_, flags in RECORD.iter_unpack(self.records):
             if not flags & _LOG:
                 yield SpanHead(span_id, parent, bool(flags & _ENDED))

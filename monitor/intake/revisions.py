@@ -68,6 +68,22 @@ def revise(stored: Sequence[StoredInvocation], assembled: Sequence[Assembled]) -
     return Revision(tuple(changes), merged)
 
 
+def with_late(revision: Revision, stored: Sequence[StoredInvocation]) -> tuple[Revision, int]:
+    """With `late_spans` of changed invocations counted: spans that were not among those stored. And how many these are together."""
+    before = {old.invocation.id: old for old in stored}
+    changes: list[InvocationChange] = []
+    total = 0
+    for change in revision.changes:
+        old = before.get(change.invocation.id)
+        if old is not None:
+            added = len(change.span_ids - old.span_ids)
+            done = replace(change.invocation.completeness, late_spans=old.invocation.completeness.late_spans + added)
+            change = replace(change, invocation=replace(change.invocation, completeness=done))
+            total += added
+        changes.append(change)
+    return replace(revision, changes=tuple(changes)), total
+
+
 def _heirs(stored: Sequence[StoredInvocation], assembled: Sequence[Assembled]) -> list[int | None]:
     """For each stored invocation the new one that continues it: the one of its id, else that with which it shares most spans."""
     places = {one.invocation.id: place for place, one in enumerate(assembled)}

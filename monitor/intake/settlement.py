@@ -15,11 +15,12 @@ from monitor.assembly.record import Record
 from monitor.intake import later, revisions, stored_spans
 from monitor.intake.index import Taken
 from monitor.intake.material import Material, decoded
+from monitor.intake.opentrace import OpenTrace
 from monitor.intake.options import SettlementOptions
 from monitor.intake.settling import complete_spans
 from monitor.model.invocation import Assembled, SettledBy
 from monitor.model.origin import collector_of, waiting_for
-from monitor.model.run import JournalPosition, StoredTrace, TraceSettlement
+from monitor.model.run import NOT_READ, JournalPosition, StoredTrace, TraceSettlement
 from monitor.settings.tree import LateSpans
 
 LATE_SECONDS = 24 * 3600.0
@@ -71,6 +72,8 @@ def settle(
     """The settlement of a trace, or of late data for one that is stored."""
     if stored is None:
         return _settle_first(taken, material, options, now)
+    if stored.consumed == NOT_READ:
+        return _settle_rest(taken, material, stored, options, now)
     try:
         traces, logs = stored_spans.unpack(stored.spans or b"")
     except stored_spans.UnknownCodec:
@@ -117,6 +120,54 @@ def _settle_first(taken: Taken, material: Material, options: SettlementOptions, 
         else None,
     )
     return Settled(settlement, count, len(material.spans.spans) - count, ties=found.ties)
+
+
+def _settle_rest(
+    taken: Taken, material: Material, stored: StoredTrace, options: SettlementOptions, now: float
+) -> Settled:
+    """The settlement of a trace of which invocations were stored while it was open. Those in which nothing changed stay as they are."""
+    distinct = distinct_of(None, material)
+    collector = collector_of(taken.trace.collector)
+    found = read_all(distinct, taken.settled_by, collector, options, 0)
+    revision = revisions.revise(stored.invocations, _as_they_ended(found.invocations, distinct, taken, options))
+    revision, late = revisions.with_late(revision, stored.invocations)
+    if options.late_spans is LateSpans.IGNORE:
+        revision = new_only(revision)
+    count = len(distinct.spans)
+    settlement = replace(
+        plain(taken, material, options, now),
+        span_count=count,
+        late_spans=late,
+        changes=revision.changes,
+        merged=revision.merged,
+        spans=packed(b"", b"", material, distinct) if options.keep_spans else None,
+    )
+    return Settled(settlement, count, len(material.spans.spans) - count, late, ties=found.ties)
+
+
+def _as_they_ended(
+    found: Sequence[Assembled], distinct: Distinct, taken: Taken, options: SettlementOptions
+) -> Sequence[Assembled]:
+    """The invocations of a trace that did not end, those that did by themselves as `root_ended`."""
+    if taken.settled_by not in (SettledBy.IDLE, SettledBy.MAX_AGE):
+        return found
+    collector = collector_of(taken.trace.collector)
+    ended = read_all(distinct, SettledBy.ROOT_ENDED, collector, options, 0, is_open=True).invocations
+    by_id = {one.invocation.id: one for one in ended}
+    return [by_id.get(one.invocation.id, one) for one in found]
+
+
+def new_only(revision: revisions.Revision) -> revisions.Revision:
+    """What is new, without what late data changed (`late_spans: ignore`)."""
+    return revisions.Revision(tuple(one for one in revision.changes if one.invocation.revision == 1), {})
+
+
+def open_trace_settlement(
+    trace_id: bytes, trace: OpenTrace, options: SettlementOptions, settled_at: float
+) -> TraceSettlement:
+    """A settlement of invocations of a trace that stays open: nothing of it counts as read, and its spans are in the journal."""
+    taken = Taken(trace_id, trace, SettledBy.ROOT_ENDED)
+    return plain(taken, decoded(b"", b"", NOT_READ), options, settled_at)
 
 
 def _settle_late(
@@ -262,11 +313,17 @@ def _conversing(taken: Taken, options: SettlementOptions) -> tuple[str, ...]:
 
 
 def read_all(
-    distinct: Distinct, settled_by: SettledBy, collector: str, options: SettlementOptions, late: int
+    distinct: Distinct,
+    settled_by: SettledBy,
+    collector: str,
+    options: SettlementOptions,
+    late: int,
+    *,
+    is_open: bool = False,
 ) -> Reading:
     """The invocations of spans and log records as they are to be stored, and by what these hang together with others."""
     context = AssemblyContext(settled_by, collector, options.keep_attributes, late)
-    found = reading(distinct.spans, distinct.records, context)
+    found = reading(distinct.spans, distinct.records, context, is_open=is_open)
     if options.redact is None:
         return found
     redacted = tuple(replace(one, invocation=options.redact(one.invocation)) for one in found.invocations)

@@ -7,23 +7,25 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
-from monitor.intake.completing import Completing
+from monitor.intake.completing import Completing, Settle
 from monitor.intake.faults import place_of
 from monitor.intake.housekeeping import Housekeeping
 from monitor.intake.index import Index, Taken
 from monitor.intake.journal import Journal
 from monitor.intake.material import FrameCache, Material, load
+from monitor.intake.opentrace import OpenTrace
 from monitor.intake.options import SettlementOptions
+from monitor.intake.parting import Parting
 from monitor.intake.privacy import dropped_by
 from monitor.intake.settlement import Settled, settle, unassembled
 from monitor.intake.settling import SettlingRules
 from monitor.intake.sketching import Head, sketched
 from monitor.intake.turn_settling import Due, Moment, Ready, TurnSettling
 from monitor.intake.turns import Window
-from monitor.model.run import JournalPosition, StoredTrace, TiedTrace, TraceSettlement
+from monitor.model.run import NOT_READ, JournalPosition, StoredTrace, TiedTrace, TraceSettlement
 from monitor.store.protocol import StoreUnwritable
 from monitor.telemetry import DropReason, Telemetry
 
@@ -111,6 +113,7 @@ class Settler:
         self._housekeeping = Housekeeping(journal, index, telemetry)
         self._turns = TurnSettling(index, store, self._read_again)
         self._completing = Completing(store)
+        self._parting = Parting(index, store, self._read_open)
         self._listening_since: float | None = None
         self._fault: str | None = None
 
@@ -136,14 +139,17 @@ class Settler:
         batch = SettledBatch()
         if self._listening_since is not None:
             due = self._index.take_due(now, self._listening_since, TRACES_AT_ONCE)
+            since = self._listening_since
+            moment = Moment(now, now if wall is None else wall, since, self._index.rules, self._options)
             work = _Work(list(due.taken), [], SettledBatch(), due.more)
             try:
                 self._guarded(lambda: self._look_up(work, due.unknown, now))
-                self._guarded(lambda: self._settle(work, now if wall is None else wall))
+                self._guarded(lambda: self._settle(work, moment))
+                self._guarded(lambda: self._look_into(work, due.open, moment))
             finally:
                 self._index.give_back(work.left, now + RETRY_SECONDS)
                 self._index.give_back(work.unstorable, now + UNSTORABLE_SECONDS)
-            if not due.taken:
+            if not due.taken and not due.open:
                 self._frames.clear()
             batch = replace(work.done, fault=self._fault, more=work.more and self._fault is None)
         self._housekeeping.step(now, self._options.journal_max_age, trim=batch.traces > 0)
@@ -169,14 +175,29 @@ class Settler:
         for start in range(0, len(unknown), LOOKUPS_AT_ONCE):
             some = unknown[start : start + LOOKUPS_AT_ONCE]
             known = self._store.consumed_positions([trace_id.hex() for trace_id in some])
-            self._index.mark(some, {bytes.fromhex(trace_id) for trace_id in known}, now)
-            work.more = work.more or bool(known)
+            settled = {bytes.fromhex(trace_id) for trace_id, position in known.items() if position != NOT_READ}
+            self._index.mark(some, settled, now)
+            work.more = work.more or bool(settled)
         return bool(unknown)
 
-    def _settle(self, work: _Work, now: float) -> bool:
+    def _look_into(self, work: _Work, trace_ids: Sequence[bytes], moment: Moment) -> bool:
+        """Store the invocations of open traces that are over; True when there were any to be looked at."""
+        for part in self._parting.look(trace_ids, moment):
+            if part.settlement is not None:
+                self._store.save_traces([part.settlement])
+                work.done = work.done.plus(Ready((), Settled(part.settlement, late=part.late)))
+                self._telemetry.late_spans.inc(part.late)
+            self._index.looked_into(part.trace_id, part.inside, part.stored)
+        return bool(trace_ids)
+
+    def _read_open(self, trace: OpenTrace) -> Material | None:
+        return load(trace, self._frames, self._dropped, None)
+
+    def _settle(self, work: _Work, moment: Moment) -> bool:
         """Settle what was taken; True when all of it could be stored."""
         if not work.left:
             return False
+        now = moment.wall
         consumed = self._store.consumed_positions([taken.trace_id.hex() for taken in work.left])
         self._turns.forget(work.left)
         heads: list[Head] = []
@@ -196,10 +217,12 @@ class Settler:
             (loose if self._is_loose(due) else ready).append(due)
             held += len(due.material.traces) + len(due.material.logs)
             if held >= BYTES_AT_ONCE:
-                self._save(work, self._completed(ready, now))
+                self._save(work, self._completed(work, ready, now))
                 ready, held = [], 0
         standing = self._standing(work, heads, ready, now)
-        self._save(work, [*standing, *self._completed(ready, now), *self._settle_turns(work, loose, now)])
+        self._save(work, [*standing, *self._completed(work, ready, now), *self._settle_turns(work, loose, moment)])
+        for due in work.setups:
+            self._save(work, list(self._completing.revised(due, self._settling_at(now))))
         return not work.unstorable
 
     def _head(self, taken: Taken, now: float) -> Head | None:
@@ -226,17 +249,17 @@ class Settler:
                 ready.append(found)
         return standing
 
-    def _completed(self, ready: Sequence[Due], now: float) -> list[Ready]:
+    def _completed(self, work: _Work, ready: Sequence[Due], now: float) -> list[Ready]:
         """Traces that are settled by themselves, with what their agents were set up with elsewhere."""
-
-        def settle_again(taken: Taken, material: Material, stored: StoredTrace | None) -> Settled:
-            return self._settlement(taken, material, stored, now)
-
         for due in ready:
             self._count_read(due)
-            self._completing.note(due)
-        done = [Ready((due.taken,), self._completing.completed(due, settle_again)) for due in ready]
-        return [*done, *(one for due in ready for one in self._completing.revised(due, settle_again))]
+            if self._completing.note(due):
+                work.setups.append(due)
+        settle_again = self._settling_at(now)
+        return [Ready((due.taken,), self._completing.completed(due, settle_again)) for due in ready]
+
+    def _settling_at(self, now: float) -> Settle:
+        return lambda taken, material, stored: self._settlement(taken, material, stored, now)
 
     def _count_read(self, due: Due) -> None:
         if due.material.lost:
@@ -261,10 +284,9 @@ class Settler:
             return True
         return due.stored is not None and due.alone.late > 0 and self._turns.is_part(due.stored.trace_id)
 
-    def _settle_turns(self, work: _Work, loose: Sequence[Due], now: float) -> list[Ready]:
+    def _settle_turns(self, work: _Work, loose: Sequence[Due], moment: Moment) -> list[Ready]:
         if not loose:
             return []
-        moment = Moment(now, self._listening_since or now, self._index.rules, self._options)
         pulled: list[Taken] = []
 
         def note(taken: Taken) -> None:
@@ -351,9 +373,12 @@ class Settler:
 
 @dataclass(slots=True)
 class _Work:
-    """A step under way: traces that are neither stored nor given back, those that could not be stored, and what has been done."""
+    """A step under way: traces that are neither stored nor given back, those that could not be stored, what has been done, and what sets
+    agents up.
+    """
 
     left: list[Taken]
     unstorable: list[Taken]
     done: SettledBatch
     more: bool
+    setups: list[Due] = field(default_factory=list)

@@ -96,7 +96,9 @@ class SetUps:
     def lacking(self, setups: Sequence[SetUp]) -> list[str]:
         """Stored runs that these set-ups, which have come after them, may tell more of."""
         agents = {setup.key for setup in setups}
-        found = [trace_id for trace_id, wanted in self._runs.items() if wanted & agents] if agents else []
+        if not agents:
+            return []
+        found = [trace_id for trace_id, wanted in self._runs.items() if wanted & agents]
         for trace_id in found:
             del self._runs[trace_id]
         return found

@@ -63,9 +63,10 @@ class Due:
 
 @dataclass(frozen=True, slots=True)
 class Moment:
-    """When, and by which rules. Times are seconds since 1970-01-01Z."""
+    """When, and by which rules. Times are seconds since 1970-01-01Z; `now` by the clock that arrivals are noted by, `wall` is noted as `settled_at`."""
 
     now: float
+    wall: float
     listening_since: float
     rules: SettlingRules
     options: SettlementOptions
@@ -153,7 +154,7 @@ class TurnSettling:
         members: dict[str, Member] = {}
         for one in turns.traces:
             if one.trace_id in self._held:
-                again = self._pull(one.trace_id, moment.now, pulled)
+                again = self._pull(one.trace_id, moment.wall, pulled)
                 if again is not None:
                     come[one.trace_id] = again
             got = come.get(one.trace_id)
@@ -164,7 +165,7 @@ class TurnSettling:
         present = tuple(tuple(one for one in turn if one.trace_id in members) for turn in turns.turns)
         whole = Affected(tuple(turn for turn in present if turn))
         try:
-            settled = settle_turns(whole, members, moment.options, moment.now)
+            settled = settle_turns(whole, members, moment.options, moment.wall)
         except Exception as error:  # a fault of ours: each by itself, then
             logger.error("a turn over %d traces could not be put together: %s", len(members), place_of(error))
             return [Ready((one.taken,), one.alone) for one in come.values()]

@@ -258,6 +258,10 @@ class JournalPosition:
         return (self.segment, self.offset) < (other.segment, other.offset)
 
 
+NOT_READ = JournalPosition(0, 0)
+"""How far the journal counts as read for a trace of which invocations are stored while it is still open."""
+
+
 @dataclass(frozen=True, slots=True)
 class InvocationChange:
     """One invocation of a settled trace as it is to be stored.

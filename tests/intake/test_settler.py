@@ -388,10 +388,10 @@ def test_a_trace_that_cannot_be_assembled_stops_no_other(
 
     real = settlement.reading
 
-    def failing(spans, records, context):  # type: ignore[no-untyped-def]
+    def failing(spans, records, context, **rest):  # type: ignore[no-untyped-def]
         if spans[0].trace_id == trace_id("bad").hex():
             raise KeyError("secret words")
-        return real(spans, records, context)
+        return real(spans, records, context, **rest)
 
     monkeypatch.setattr(settlement, "reading", failing)
     desk.send(traces(*run("bad")))
