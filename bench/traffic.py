@@ -96,10 +96,14 @@ class Template:
         return (unique if self._mark is MARK else unique.hex().encode()).join(self._parts)
 
 
-def templates(count: int, invocations: int = 8, seed: int = 1, as_json: bool = False) -> list[Template]:
-    """Requests of so many invocations each, in protobuf or in OTLP/JSON."""
+def templates(
+    count: int, invocations: int = 8, seed: int = 1, as_json: bool = False, small: bool = False
+) -> list[Template]:
+    """Requests of so many invocations each, in protobuf or in OTLP/JSON; `small` leaves out what was said."""
     dice = random.Random(seed)
     made = [_request(dice, range(number * invocations, (number + 1) * invocations)) for number in range(count)]
+    for span in [span for one in made for span in one.resource_spans[0].scope_spans[0].spans if small]:
+        del span.attributes[1:]
     if as_json:
         return [Template(_as_json(one), invocations * SPANS, MARK_HEX) for one in made]
     return [Template(one.SerializeToString(), invocations * SPANS) for one in made]
@@ -280,7 +284,10 @@ class Sent:
 
 @dataclass(frozen=True)
 class Load:
-    """How to send: by `way` (http, json, grpc) to a port, `senders` at a time, for `seconds` or until `spans`; spans a second at most `rate`."""
+    """How to send: by `way` (http, json, grpc) to a port, `senders` at a time, for `seconds` or until `spans`; spans a second at most `rate`.
+
+    `small`: without what was said, about 100 bytes a span, for backlogs of millions.
+    """
 
     way: str
     port: int
@@ -291,6 +298,7 @@ class Load:
     invocations: int = 8
     templates: int = 8
     seed: int = 1
+    small: bool = False
 
 
 def send(load: Load) -> Sent:
@@ -308,7 +316,7 @@ def send(load: Load) -> Sent:
 
 
 def _generate(load: Load, report: Any) -> None:
-    made = templates(load.templates, load.invocations, load.seed, as_json=load.way == "json")
+    made = templates(load.templates, load.invocations, load.seed, as_json=load.way == "json", small=load.small)
     serials = itertools.count(int.from_bytes(os.urandom(4), "big") << 24)
     total, lock = Sent(), threading.Lock()
     begins = time.monotonic() + 0.05
