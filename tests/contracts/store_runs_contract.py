@@ -320,6 +320,9 @@ class RunsContract:
         assert {(one["rubric"], one["inclusion_probability"]) for one in left} == {("tone", 0.5), ("booking", 0.25)}
         assert sum(one["rubric"] == "tone" for one in left) == 6
         assert {one["invocation_id"] for one in left if one["rubric"] == "booking"} == {e.invocation.id for e in asked}
+        store.finish_evaluations([(asked[0], verdict_of(asked[0]))])
+        weights = {(row.rubric, 1 / row.inclusion_probability, row.heaviest) for row in store.verdict_log(0, 100)}
+        assert weights == {("tone", 2.0, 2.0), ("booking", 4.0, 4.0)}
         run = store.last_run("m")
         assert run is not None
         assert (run.drawn, run.evaluations, run.strata[0].cap) == (6, 6 + len(asked), None)

@@ -11,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from monitor.clock import ManualClock
-from monitor.judging.client import CallFault, FaultKind, RateHeaders
-from monitor.judging.limits import DailyBudget, DailyUse, RateLimiter, TokenBucket, next_day, utc_day
+from monitor.judging.client import CallFault, ChatMessage, FaultKind, RateHeaders
+from monitor.judging.expecting import ALL_THERE_IS, Expectation
+from monitor.judging.limits import DailyBudget, DailyUse, RateLimiter, Reservation, TokenBucket, next_day, utc_day
 from monitor.judging.retry import classify, delay_seconds, refused_parameter
-from monitor.settings.tree import Limits
+from monitor.model.verdict import Usage
+from monitor.settings.tree import Limits, Prices
 
 
 def test_a_bucket_fills_evenly() -> None:
@@ -177,3 +179,47 @@ def test_delays() -> None:
 def test_which_parameter_was_refused(said: str, parameter: str, refused: str) -> None:
     """The parameter that a server complains of is found in its own field or its words."""
     assert refused_parameter(CallFault(FaultKind.STATUS, 400, "", parameter, said)) == refused
+
+
+async def test_who_waits_for_room_goes_in_turn() -> None:
+    """What does not fit beside what is reserved waits; a small one behind it does not pass it; when the limit is used up meanwhile all are told so; and
+    what was reserved is not in what is stored.
+    """
+    clock, done = ManualClock(1_795_000_000.0), list[str]()
+    budget = DailyBudget(Limits(tokens_per_day=1000))
+
+    async def one(name: str, tokens: float) -> Reservation | str:
+        found = await budget.reserve(clock, lambda: Reservation(tokens))
+        done.append(name)
+        return found
+
+    first = await one("first", 700)
+    assert isinstance(first, Reservation)
+    large, small = asyncio.create_task(one("large", 600)), asyncio.create_task(one("small", 100))
+    await asyncio.sleep(0)
+    assert done == ["first"]
+    assert budget.use(clock.now()).as_json() == {"day": "2026-11-18", "tokens": 0, "usd": 0.0}
+    budget.spend(clock.now(), 300, None)
+    budget.give_back(first)
+    assert await asyncio.gather(large, small) == [Reservation(600), Reservation(100)]
+    assert done == ["first", "large", "small"]
+    late = asyncio.create_task(one("late", 500))
+    await asyncio.sleep(0)
+    budget.spend(clock.now(), 700, None)
+    budget.give_back(Reservation(600))
+    assert await late == "tokens_per_day"
+
+
+def test_what_an_evaluation_is_thought_to_use() -> None:
+    """Until one has ended nothing is known, and the first has all there is; then prompts count by their length and by what such evaluations used."""
+    prices = Prices(input_per_million=1.0, output_per_million=2.0)
+    expected, prompt = Expectation(prices), [ChatMessage("user", "x" * 4000)]
+    assert expected.of("r", prompt, 1) == ALL_THERE_IS
+    expected.learn("r", prompt, 1, Usage())  # nothing was asked
+    assert expected.of("r", prompt, 1) == ALL_THERE_IS
+    expected.learn("r", prompt, 1, Usage(1, 2400, 400))  # twice the 1000 + 400 that the length tells
+    assert expected.of("r", prompt, 1) == Reservation(2800, pytest.approx(2 * (1000 + 2 * 400) / 1e6))
+    assert expected.of("r", prompt, 3).tokens == 3 * 2800
+    assert expected.of("another", [ChatMessage("user", "")], 1).tokens == 800
+    expected.learn("r", prompt, 1, Usage(1, 1000, 400))
+    assert expected.of("r", prompt, 1).tokens == pytest.approx(1400 * 1.8)
