@@ -23,7 +23,7 @@ from monitor.judging.retry import delay_seconds
 from monitor.judging.verdicts import verdict_of
 from monitor.judging.writing import VerdictWriter
 from monitor.model.run import Evaluation
-from monitor.model.verdict import EvaluationFailure, Judgement, Usage, Verdict
+from monitor.model.verdict import ErrorType, EvaluationFailure, Judgement, Usage, Verdict
 from monitor.settings.privacy import NOTHING, Redaction
 from monitor.store.protocol import Store, StoreUnwritable
 from monitor.telemetry import Telemetry
@@ -334,7 +334,7 @@ class EvaluationWorkers:
             if not self._stop_judge(judge, failure, now):
                 await self._release([evaluation])
                 return
-        elif judgement.usage.requests == 0 and (judge.out_of_budget() or self._is_spent(evaluation.monitor)):
+        elif judgement.usage.requests == 0 and failure.type is ErrorType.RATE_LIMITED and not failure.temporary:
             await self._release([evaluation])
             return
         elif failure.temporary and evaluation.attempts + 1 < judge.settings.max_attempts:
@@ -342,10 +342,6 @@ class EvaluationWorkers:
             await asyncio.to_thread(self._store.postpone_evaluation, evaluation, until)
             return
         self._writer.add([(evaluation, verdict_of(evaluation, judgement, self._clock.now()))])
-
-    def _is_spent(self, monitor: str) -> bool:
-        purse = self._budgets.purse(monitor) if self._budgets else None
-        return purse is not None and purse.exhausted(self._clock.now()) is not None
 
     def _works(self, judge: Judge) -> None:
         self._pauses.fine(judge.name)
