@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import lru_cache
 
 from monitor.estimation.beta import beta_quantile
 from monitor.estimation.evidence import betting_interval
@@ -24,7 +25,7 @@ from monitor.model.totals import Totals
 
 _NOTHING = 1e-9
 FEW = 5.0
-_MOST_TERMS = 2000
+_MOST_TERMS = 1000
 """Beyond so many of the rarer outcome the exact interval would take long, and the other is as good."""
 
 
@@ -90,6 +91,7 @@ def _korn_graubard(sums: Totals, rate: float, confidence: float) -> Interval:
     return lower, beta_quantile(1.0 - tail, successes + 1.0, draws - successes)
 
 
+@lru_cache(maxsize=4096)
 def hypergeometric_interval(passed: int, drawn: int, population: int, confidence: float = 0.95) -> Interval:
     """The exact interval of the share that passes in a finite population, from `drawn` of it without replacement (two one-sided tests)."""
     failed, population = drawn - passed, max(population, drawn)

@@ -6,10 +6,13 @@ Prometheus and its relatives say in a header how long they wait; a person with c
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from monitor.clock import Clock
+
+LOG = logging.getLogger(__name__)
 
 HEADER = "X-Prometheus-Scrape-Timeout-Seconds"
 _SLACK_SECONDS = 2.0
@@ -75,6 +78,8 @@ class Scrapes:
             for wait in waits:
                 wait.cancel()
             await asyncio.gather(*waits, return_exceptions=True)
+        if self._awaited and not self._hurry:
+            LOG.info("no scrape came in time", extra={"scrapers": len(self._awaited), "seconds": round(patience, 1)})
         return not self._awaited
 
     def hurry(self) -> None:

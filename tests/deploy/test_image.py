@@ -10,7 +10,7 @@ import tempfile
 import time
 import urllib.request
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import distributions
 from pathlib import Path
 from typing import Any
@@ -39,11 +39,12 @@ USER = 65532
 
 @dataclass(frozen=True)
 class Engine:
-    """podman and buildah with a storage of their own."""
+    """podman and buildah with a storage of their own. `driver` is `overlay` where the kernel lets it: `vfs` copies the whole image for each layer."""
 
     folder: Path
     podman: str
     buildah: str
+    driver: str = "vfs"
 
     def run(
         self, program: str, *arguments: str, seconds: float = 300, check: bool = True
@@ -55,7 +56,7 @@ class Engine:
             "--runroot",
             str(self.folder / "run"),
             "--storage-driver",
-            "vfs",
+            self.driver,
         ]
         environment = {**os.environ, "CONTAINERS_CONF": str(self.folder / "containers.conf")}
         found = subprocess.run(
@@ -79,12 +80,17 @@ def engine(required_program: Find) -> Iterator[Engine]:
         required_program("rubricd-bases", INSTALL)
     folder = Path(tempfile.mkdtemp(prefix="image-"))  # podman takes no run folder of more than 50 characters
     (folder / "containers.conf").write_text(CONTAINERS)
-    made = Engine(folder, required_program("podman", INSTALL), required_program("buildah", INSTALL))
+    made = Engine(folder, required_program("podman", INSTALL), required_program("buildah", INSTALL), "overlay")
+    if made.run(made.buildah, "info", check=False).returncode != 0:
+        made = replace(made, driver="vfs")
     dockerfile = (ROOT / "Dockerfile").read_text()
     for argument, base in (("BUILD_IMAGE", "build"), ("RUNTIME_IMAGE", "runtime")):
         name = next(line.partition("=")[2] for line in dockerfile.splitlines() if line.startswith(f"ARG {argument}="))
         made.run(made.podman, "import", "--quiet", str(bases / f"{base}.tar"), name)
     yield made
+    made.run(made.buildah, "rm", "--all", check=False)
+    made.run(made.podman, "rm", "--all", "--force", check=False)
+    subprocess.run(["umount", str(folder / "storage" / "overlay")], capture_output=True, check=False)
     subprocess.run(["rm", "-rf", "--one-file-system", str(folder)], check=False)
 
 

@@ -37,7 +37,7 @@ def configuration(
     monitor = {
         "rubrics": [rubric["name"] for rubric in found],
         "sample": {"rate": 1.0, "max_per_hour": 100000},
-        "schedule": {"every": "1s"},
+        "schedule": {"every": "1s", "catch_up": 600},  # a restart takes many ticks on a busy machine
         "windows": ["1h"],
     }
     return {**judged, "rubrics": found, "monitors": {"bookings": monitor}, **sections}

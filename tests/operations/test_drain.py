@@ -6,8 +6,10 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
+from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 
 from monitor.app import DRAIN_SECONDS
 from tests.operations.conftest import Start
@@ -25,6 +27,33 @@ def slow_judge() -> Iterator[JudgeServer]:
         yield server
 
 
+@pytest.fixture
+def backend() -> Iterator[tuple[str, list[str]]]:
+    """The address of a backend that takes log records over OTLP/HTTP, and the names of the evaluations that it got."""
+    names: list[str] = []
+
+    class Backend(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            sent = ExportLogsServiceRequest.FromString(self.rfile.read(int(self.headers["Content-Length"])))
+            records = [one for logs in sent.resource_logs for scope in logs.scope_logs for one in scope.log_records]
+            names.extend(pair.value.string_value for one in records for pair in one.attributes
+                         if pair.key == "gen_ai.evaluation.name")  # fmt: skip
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Backend)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    yield f"127.0.0.1:{server.server_port}", names
+    server.shutdown()
+    thread.join()
+    server.server_close()
+
+
 def scrape(daemon: Daemon) -> str:
     """What a Prometheus reads."""
     status, _, body = answered(daemon.server_port, "GET", "/metrics", headers=SCRAPER)
@@ -32,9 +61,12 @@ def scrape(daemon: Daemon) -> str:
     return body.decode()
 
 
-def test_a_drain_ends_what_is_under_way(start: Start, slow_judge: JudgeServer) -> None:
-    """While evaluations end after SIGTERM, readiness is refused, telemetry is put off with Retry-After, and metrics and health are served."""
-    daemon = start(configuration(slow_judge.url))
+def test_a_drain_ends_what_is_under_way(start: Start, slow_judge: JudgeServer, backend: tuple[str, list[str]]) -> None:
+    """While evaluations end after SIGTERM, readiness is refused, telemetry is put off with Retry-After, and metrics and health are served; their
+    results are sent to the OTLP backend before the process ends.
+    """
+    exported = {"otlp": {"endpoint": backend[0], "protocol": "http/protobuf", "insecure": True}}
+    daemon = start(configuration(slow_judge.url, exporters=exported))
     assert daemon.process is not None
     send(daemon, 3)
     wait_for(lambda: slow_judge.count >= 3, "calls under way")
@@ -49,6 +81,7 @@ def test_a_drain_ends_what_is_under_way(start: Start, slow_judge: JudgeServer) -
     assert "rubricd_verdicts_total" in scrape(daemon)
     assert daemon.stop(DRAIN_SECONDS) == 0
     assert time.monotonic() - began < DRAIN_SECONDS
+    assert sorted(backend[1]) == ["party_size_limit"] * 3 + ["polite"] * 3
     daemon.start()
     assert len(daemon.items("/api/v1/verdicts?since=1h&rubric=polite")) == 3
     assert slow_judge.count == 3  # none was asked for twice
@@ -112,23 +145,23 @@ def test_the_last_figures_are_scraped(start: Start) -> None:
     with pytest.raises(AssertionError):
         wait_for(lambda: daemon.process is None or daemon.process.poll() is not None, "an early end", 0.6)
     assert 'rubricd_spans_received_total{collector="otlp"} 6.0' in scrape(daemon)
-    assert daemon.stop(2) == 0
+    assert daemon.stop(20) == 0
+    assert "no scrape came in time" not in daemon.log
 
 
 def test_a_person_at_the_keyboard_waits_for_no_scraper(start: Start) -> None:
-    """SIGINT, and a second SIGTERM, do not wait for the last scrape."""
+    """SIGINT, and a second SIGTERM, do not wait for the last scrape; a single one that is not followed by a scrape says so."""
     daemon = start(configuration())
     assert daemon.process is not None
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number, times in ((signal.SIGINT, 1), (signal.SIGTERM, 2), (signal.SIGTERM, 1)):
         for _ in range(2):
             scrape(daemon)
             time.sleep(0.5)
         daemon.process.send_signal(number)
-        if number == signal.SIGTERM:
-            wait_for(lambda: '"draining"' in daemon.log, "the drain to begin", 5)
+        wait_for(lambda: '"draining"' in daemon.log, "the drain to begin", 20)
+        if times == 2:
             daemon.process.send_signal(number)
-        daemon.process.wait(1.5)
-        assert daemon.process.returncode == 0
-        if number == signal.SIGINT:
-            (daemon.folder / "stderr.log").write_text("")
-            daemon.start()
+        assert daemon.process.wait(20) == 0
+        assert ("no scrape came in time" in daemon.log) is (number == signal.SIGTERM and times == 1)
+        (daemon.folder / "stderr.log").write_text("")
+        daemon.start()
