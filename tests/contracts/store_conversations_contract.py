@@ -156,6 +156,9 @@ class ConversationsContract:
         assert sum(figures(store, TallyName.VERDICTS_REVISED).values()) == 1
         (judged,) = store.judged("talks", T0, T0 + 9_000)
         assert judged.ended_at == late.ended_at / 1e9
+        (earlier,) = store.earlier_revisions(NAME)
+        assert [one.id for one in earlier.invocation.turns] == [turn("a", 0).id]
+        assert (earlier.invocation.revision, [one["verdict"] for one in earlier.verdicts]) == (1, ["fail"])
         assert store.execute_run(talks(T0 + 4_000), take_all).considered == 0  # type: ignore[union-attr]
 
     def test_under_ignore_a_complete_conversation_stays(self, store: Store) -> None:

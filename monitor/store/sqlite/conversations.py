@@ -24,6 +24,7 @@ from monitor.model.invocation import Invocation, SettledBy
 from monitor.model.run import AssembleLater, InvocationChange
 from monitor.store.sqlite.blobs import packed_ids
 from monitor.store.sqlite.content import opening
+from monitor.store.sqlite.earlier import keep_conversation
 from monitor.store.sqlite.heads import FROM_HEAD, HEAD, read_invocation, read_or_bare
 from monitor.store.sqlite.revising import revise
 from monitor.store.sqlite.turns import let_go, release_turns
@@ -102,6 +103,7 @@ def _complete(
     if stored is None and (not monitors or not turns):
         let_go(connection, number)
         return
+    before = () if stored is None else _turns_before(connection, number)
     connection.execute("UPDATE conversations SET completed_at = ?, changed_at = NULL WHERE n = ?", (now, number))
     if not turns:
         _empty(connection, *stored)
@@ -114,8 +116,19 @@ def _complete(
     else:
         row = stored[0]
         if stored[2] != values["digest"]:
+            keep_conversation(connection, row, stored[1], before)
             revise(connection, row, values | {"revision": stored[1] + 1}, now, rejudge=True)
     release_turns(connection, [row])
+
+
+def _turns_before(connection: sqlite3.Connection, number: int) -> Sequence[str]:
+    """The turns that the conversation had when it was last complete, as far as they still belong to it."""
+    rows = connection.execute(
+        """SELECT i.id FROM invocations i JOIN conversations k ON k.n = i.conversation
+           WHERE i.conversation = ? AND i.turns IS NULL AND i.settled_at <= k.completed_at ORDER BY i.started_at, i.id LIMIT ?""",
+        (number, MAX_TURNS),
+    )
+    return [name for (name,) in rows]
 
 
 def _values(turns: Sequence[_Turn], now: float) -> dict[str, Any]:

@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from monitor.model.browsing import EarlierRevision
+from monitor.model.conversation import conversation, is_conversation, turn_order
+from monitor.model.invocation import Invocation
 from monitor.model.verdict import Verdict
 from monitor.model.wire import invocation_from_json, invocation_json, verdict_json
 from monitor.store.sqlite.blobs import packed_json, unpacked_json
@@ -36,6 +39,15 @@ def keep_invocation(connection: sqlite3.Connection, row: int) -> None:
     )
 
 
+def keep_conversation(connection: sqlite3.Connection, row: int, revision: int, turns: Sequence[str]) -> None:
+    """Keep of a conversation which turns (their ids) it had, before its revision is put in its place. What was said is theirs."""
+    connection.execute(
+        "INSERT OR REPLACE INTO earlier_invocations (invocation, revision, body) VALUES (?, ?, ?)",
+        (row, revision, packed_json(list(turns))),
+    )
+    connection.execute("DELETE FROM earlier_invocations WHERE invocation = ? AND revision <= ?", (row, revision - KEPT))
+
+
 def keep_verdict(connection: sqlite3.Connection, invocation: int, evaluation: int, verdict: Verdict) -> None:
     """Keep a verdict as it is, before that of a later revision takes its place."""
     connection.execute(
@@ -61,10 +73,23 @@ def earlier_revisions(connection: sqlite3.Connection, invocation_id: str) -> Seq
            WHERE i.id = ? ORDER BY e.revision DESC""",
         (text(invocation_id),),
     ).fetchall()
-    return tuple(
-        EarlierRevision(invocation_from_json(unpacked_json(body)), _verdicts(connection, invocation, revision))
-        for invocation, revision, body in rows
+    found = (
+        (_read(connection, invocation_id, revision, unpacked_json(body)), row, revision) for row, revision, body in rows
     )
+    return tuple(
+        EarlierRevision(invocation, _verdicts(connection, row, revision))
+        for invocation, row, revision in found
+        if invocation is not None
+    )
+
+
+def _read(connection: sqlite3.Connection, invocation_id: str, revision: int, kept: Any) -> Invocation | None:
+    """An invocation as it was kept; a conversation of the turns that it had, as these are now. None when none of them is left."""
+    if not is_conversation(invocation_id):
+        return invocation_from_json(kept)
+    rows = (connection.execute(f"SELECT {HEAD} {FROM_HEAD} WHERE i.id = ?", (name,)).fetchone() for name in kept)
+    turns = sorted((read_stored(row) for row in rows if row is not None), key=turn_order)
+    return conversation(turns, invocation_id, revision) if turns else None
 
 
 def _verdicts(connection: sqlite3.Connection, invocation: int, revision: int) -> tuple[dict[str, object], ...]:
