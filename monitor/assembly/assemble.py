@@ -13,6 +13,8 @@ from monitor.assembly.completeness import missing_fields
 from monitor.assembly.conventions.table import worth_asking
 from monitor.assembly.deduplicate import unique_logs, unique_spans
 from monitor.assembly.deltas import resolve_deltas
+from monitor.assembly.errors import failure_of
+from monitor.assembly.explaining import explain_calls
 from monitor.assembly.facts import CANDIDATES, Facts, Field, Found, SpanClass, merge
 from monitor.assembly.fields import (
     Notes,
@@ -37,7 +39,7 @@ from monitor.assembly.sampling_state import upstream_probability
 from monitor.assembly.scopes import Scope, scope_tree
 from monitor.assembly.segmentation import Segment, segment
 from monitor.assembly.standing import standing
-from monitor.assembly.toolcalls import join
+from monitor.assembly.toolcalls import Joined, join
 from monitor.assembly.tree import Node, Tree, build
 from monitor.assembly.values import plain, text_of
 from monitor.model.invocation import Assembled, Capture, Completeness, Invocation, SettledBy
@@ -47,13 +49,14 @@ from monitor.model.invocation import Assembled, Capture, Completeness, Invocatio
 class AssemblyContext:
     """What assembly cannot see in the spans.
 
-    `keep_attributes` are keys or globs to copy from the root's (or its resource's) attributes.
+    `keep_attributes` are keys or globs to copy from the root's (or its resource's) attributes. `explain`: note where every field came from.
     """
 
     settled_by: SettledBy
     collector: str
     keep_attributes: tuple[str, ...] = ()
     late_spans: int = 0
+    explain: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,7 +224,7 @@ def _companions(tree: Tree, around: Surroundings) -> dict[str, list[Node]]:
 
 def _invocation(one: Segment, around: Surroundings, rest: _Beside, context: AssemblyContext) -> Assembled:
     main = scope_tree(one.root, one.members, around)
-    notes = Notes()
+    notes = Notes(context.explain)
     failed = error_of(main)
     conversation = conversation_id(main, one.members, notes)
     beside = rest.companions.get(conversation or "", ())
@@ -230,8 +233,8 @@ def _invocation(one: Segment, around: Surroundings, rest: _Beside, context: Asse
     calls = join(main, open_ended=open_ended)
     notes.capture.update(calls.capture)
     name = main.name()
-    if name is not None:
-        notes.source("agent_name", main.chain[0], name)
+    if context.explain:
+        _explain(main, calls, failed[0] if failed else None, notes)
     root = one.root
     setup = _setup_of(main.chain[0], str(name.value), rest) if name is not None else ()
     invocation = Invocation(
@@ -246,9 +249,9 @@ def _invocation(one: Segment, around: Surroundings, rest: _Beside, context: Asse
         agent_name=str(name.value) if name is not None else None,
         agent_version=_version(main, notes),
         environment=_environment(main, notes)
-        or _resource(one, "deployment.environment.name")
-        or _resource(one, "deployment.environment"),
-        service=_resource(one, "service.name"),
+        or _resource(one, "deployment.environment.name", "environment", notes)
+        or _resource(one, "deployment.environment", "environment", notes),
+        service=_resource(one, "service.name", "service", notes),
         model=model_name(main, notes),
         system_instructions=system_instructions(main, setup, notes),
         user_input=asked.text,
@@ -336,16 +339,33 @@ def _environment(main: Scope, notes: Notes) -> str | None:
         for node in main.chain:
             stated = text_of(node.record.span.resource.attributes.get(key)) if node.record else None
             if stated is not None:
+                notes.source("environment", node, Found(stated, f"resource {key}"))
                 return stated
     result: str | None = first("environment", facts_of(main.chain, Field.ENVIRONMENT), notes)
     return result
 
 
-def _resource(one: Segment, key: str) -> str | None:
+def _resource(one: Segment, key: str, name: str, notes: Notes) -> str | None:
     for node in one.members:
         if node.record is not None:
-            return text_of(node.record.span.resource.attributes.get(key))
+            stated = text_of(node.record.span.resource.attributes.get(key))
+            if stated is not None:
+                notes.source(name, node, Found(stated, f"resource {key}"))
+            return stated
     return None
+
+
+def _explain(main: Scope, calls: Joined, failed: Node | None, notes: Notes) -> None:
+    """Note where the agent's name, its error and its tool calls come from."""
+    name = main.name()
+    for node in (*main.chain, *(unit.node for unit in (*main.models, *main.tools))):
+        if name is not None and name in (node.facts.get(Field.AGENT_NAME), node.facts.get(Field.WORKFLOW_NAME)):
+            notes.source("agent_name", node, name)
+            break
+    if failed is not None:
+        failure = failure_of(failed)
+        notes.source("error", failed, Found(None, failure[1] if failure is not None else "exception event"))
+    explain_calls(calls.evidence, calls.calls, main, notes)
 
 
 def _kept(root: Node, patterns: tuple[str, ...]) -> Mapping[str, Any]:

@@ -16,13 +16,26 @@ _CANCELLED = ("cancellederror", "generatorexit", "keyboardinterrupt", "abort_err
 
 def failure_text(node: Node) -> str | None:
     """Why a span failed, None when it did not: its status is ERROR, or its dialect says so."""
+    failure = failure_of(node)
+    return failure[0] if failure is not None else None
+
+
+def failure_of(node: Node) -> tuple[str, str] | None:
+    """As `failure_text`, with what tells so: the dialect's attribute, the status, an exception event or `error.type`."""
     stated = node.facts.get(Field.ERROR)
     if stated is not None and stated.value:
-        return str(stated.value)
+        return str(stated.value), stated.source
     span = node.span
     if span is None or (span.status_code is not StatusCode.ERROR and _logged(node) is None):
         return None
-    return _without_trace(span.status_message) or exception_text(node) or _error_type(node) or "error"
+    for text, source in (
+        (_without_trace(span.status_message), "status message"),
+        (exception_text(node), "exception event"),
+        (_error_type(node), "error.type"),
+    ):
+        if text is not None:
+            return text, source
+    return "error", "status"
 
 
 def exception_text(node: Node) -> str | None:

@@ -11,25 +11,32 @@ from monitor.assembly.answers import answer_of, model_text, returned_text
 from monitor.assembly.definitions import united
 from monitor.assembly.errors import ended_by_exception, exception_text, failure_text
 from monitor.assembly.facts import Field, Found, SpanClass, better, value
+from monitor.assembly.logspans import is_told
 from monitor.assembly.messages import lacking, message_text, text_in, withheld_text
 from monitor.assembly.neighbourhood import Unit
 from monitor.assembly.scopes import Scope
 from monitor.assembly.tree import Node
 from monitor.assembly.turns import Given, given
 from monitor.assembly.units import unit_fact, unit_messages
-from monitor.model.invocation import Capture, Message, Provenance, ToolDefinition
+from monitor.model.invocation import Capture, Provenance, ToolDefinition
 
 
 @dataclass(slots=True)
 class Notes:
-    """Where each field came from, and why fields are not whole."""
+    """Where each field came from, if `explain` asks for it, and why fields are not whole."""
 
+    explain: bool = False
     provenance: list[Provenance] = field(default_factory=list)
     capture: dict[str, Capture] = field(default_factory=dict)
 
     def source(self, name: str, node: Node, found: Found) -> None:
-        """Note a field's origin."""
-        self.provenance.append(Provenance(name, node.span_id, found.source, found.convention))
+        """Note a field's origin, if that is wanted."""
+        if self.explain and node.record is not None:
+            where, span = found.source, node.record.span
+            if is_told(span):
+                self.provenance.append(Provenance(name, "", f"log {span.name} {where}", found.convention))
+            else:
+                self.provenance.append(Provenance(name, node.span_id, where, found.convention or "attributes"))
 
 
 Origin = tuple[Node, Found]
@@ -101,7 +108,7 @@ def what_was_given(scopes: Sequence[Scope], beside: Sequence[Node], notes: Notes
         split = given(found.value or ())
         if split.text is not None:
             notes.source("user_input", node, found)
-            return _with_history(split, scopes)
+            return _with_history(split, scopes, (node, found), notes)
         reason = split.capture or found.capture
         if best is None and reason is not None:
             best = node, Found((), found.source, found.convention, reason), split
@@ -117,12 +124,18 @@ def _given_origins(scopes: Sequence[Scope]) -> Iterator[Origin]:
         yield from unit_facts(scope.models[:1], Field.INPUT)
 
 
-def _with_history(split: Given, scopes: Sequence[Scope]) -> Given:
+def _with_history(split: Given, scopes: Sequence[Scope], origin: Origin, notes: Notes) -> Given:
     """The history of the first model call where the agent's span holds only the new message."""
     if split.history or not scopes[0].models:
+        if split.history:
+            notes.source("history", *origin)
         return split
     own = given(unit_messages(scopes[0].models[0], Field.INPUT))
-    return Given(own.history, split.asked, split.after) if own.text == split.text else split
+    if not own.history or own.text != split.text:
+        return split
+    for told in unit_facts(scopes[0].models[:1], Field.INPUT):
+        notes.source("history", *told)
+    return Given(own.history, split.asked, split.after)
 
 
 def final_response(main: Scope, beside: Sequence[Node], notes: Notes, *, failed: bool) -> str | None:
@@ -308,31 +321,33 @@ def tokens(main: Scope, which: Field, notes: Notes) -> int | None:
     answered: set[str] = set()
     for scope in main.all():
         for unit in scope.models:
-            found = _usage(unit, which)
+            counted = _usage(unit, which)
             identifier = value(unit.node.facts, Field.RESPONSE_ID)
-            if found is None or (identifier and identifier in answered):
+            if not counted or (identifier and identifier in answered):
                 continue
             if identifier:
                 answered.add(identifier)
-            total = (total or 0) + found
+            for node, found in counted:
+                total = (total or 0) + int(found.value)
+                if notes.explain:
+                    notes.source(which.value, node, found)
     if total is not None:
         return total
     result: int | None = first(which.value, facts_of(main.chain, which), notes)
     return result
 
 
-def _usage(unit: Unit, which: Field) -> int | None:
-    """A call's tokens: the provider's own record, else the standing span's, else the sum over the spans inside it (tries of one call)."""
-    native = [node for node in unit.nodes if value(node.facts, Field.NATIVE)]
-    own = value((native[0] if len(native) == 1 else unit.node).facts, which)
-    if own is None:
-        own = value(unit.node.facts, which)
-    if own is not None:
-        return int(own)
-    counts = [count for node in unit.copies if (count := value(node.facts, which)) is not None]
-    return sum(counts) if counts else None
-
-
-def history_of(split: Given) -> tuple[Message, ...]:
-    """What the run was given before its user input."""
-    return split.history
+def _usage(unit: Unit, which: Field) -> list[Origin]:
+    """A call's tokens: the provider's own record, else the standing span's, else those of the spans inside it (tries of one call)."""
+    native = [node for node in unit.copies if Field.NATIVE in node.facts] if unit.copies else []
+    if Field.NATIVE in unit.node.facts:
+        native.append(unit.node)
+    for node in (native[0] if len(native) == 1 else unit.node, unit.node):
+        found = node.facts.get(which)
+        if found is not None and found.value is not None:
+            return [(node, found)]
+    return [
+        (node, found)
+        for node in unit.copies
+        if (found := node.facts.get(which)) is not None and found.value is not None
+    ]

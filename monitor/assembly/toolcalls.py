@@ -20,12 +20,13 @@ from monitor.model.invocation import Capture, ToolCall, ToolStatus
 class Joined:
     """The calls in order, and why parts of them are missing, by path (`tool_calls[0].result`).
 
-    `hidden`: there may have been calls of which the telemetry tells nothing.
+    `hidden`: there may have been calls of which the telemetry tells nothing. `evidence` is what each call was made of.
     """
 
     calls: tuple[ToolCall, ...]
     capture: dict[str, Capture]
     hidden: bool
+    evidence: tuple[Call, ...] = ()
 
 
 def join(main: Scope, *, open_ended: bool) -> Joined:
@@ -35,7 +36,7 @@ def join(main: Scope, *, open_ended: bool) -> Joined:
     ordered = [call for call in _ordered(main, evidence) if call.name not in hidden or call.name is None]
     capture: dict[str, Capture] = {}
     calls = [_tool_call(call, main, i, capture, open_ended=open_ended) for i, call in enumerate(ordered)]
-    return Joined(tuple(calls), capture, any(map(_hides_calls, main.all())))
+    return Joined(tuple(calls), capture, any(map(_hides_calls, main.all())), tuple(ordered))
 
 
 def _hides_calls(scope: Scope) -> bool:

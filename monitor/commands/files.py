@@ -29,7 +29,9 @@ def read_requests(files: Sequence[Path]) -> Iterator[tuple[bytes, Signal]]:
             raise wrong_input(f"{file}: cannot be read: {error.strerror}") from error
 
 
-def assembled_invocations(files: Sequence[Path], keep_attributes: Sequence[str] = ()) -> list[Assembled]:
+def assembled_invocations(
+    files: Sequence[Path], keep_attributes: Sequence[str] = (), *, explain: bool = False
+) -> list[Assembled]:
     """All invocations of recorded files, settled as `idle` at the end of input; by started_at, then id. Says on standard error how many spans and
     log records were rejected.
     """
@@ -37,7 +39,7 @@ def assembled_invocations(files: Sequence[Path], keep_attributes: Sequence[str] 
     from monitor.intake.recorded import recorded_traces
     from monitor.model.invocation import SettledBy
 
-    context = AssemblyContext(SettledBy.IDLE, collector="file", keep_attributes=tuple(keep_attributes))
+    context = AssemblyContext(SettledBy.IDLE, collector="file", keep_attributes=tuple(keep_attributes), explain=explain)
     found: list[Assembled] = []
     rejected: list[RejectReason] = []
     for one in recorded_traces(read_requests(files), rejected.append):

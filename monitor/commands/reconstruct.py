@@ -34,7 +34,7 @@ def command(arguments: argparse.Namespace) -> int:
     from monitor.commands.files import assembled_invocations
     from monitor.model.wire import invocation_json
 
-    found = assembled_invocations(arguments.files)
+    found = assembled_invocations(arguments.files, explain=arguments.explain)
     if arguments.conversations:
         if arguments.explain:
             raise wrong_input("--explain is about single invocations: leave --conversations out")
@@ -92,7 +92,8 @@ def _print(item: Assembled, explain: bool) -> None:
         say(f"  {'missing':>9}  {', '.join(run.completeness.missing)}")
     if explain:
         for origin in item.provenance:
-            say(f"  {origin.field} <- span {origin.span_id} {origin.source} ({origin.convention})")
+            span = f"span {origin.span_id} " if origin.span_id else ""
+            say(f"  {origin.field} <- {span}{origin.source} ({origin.convention})")
     say()
 
 

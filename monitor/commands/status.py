@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,14 +10,11 @@ from monitor.commands.client import Server, add_server_arguments
 from monitor.commands.exits import Exit
 from monitor.commands.printing import json_lines, percent, say, table
 
-LOOKED_AT = 500
-"""Newest invocations that tell which dialect an agent speaks and what its telemetry lacks."""
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The server and the form."""
     parser.epilog = "example: rubricd status --server http://rubricd:8464"
-    parser.add_argument("--json", action="store_true", help="one collector, judge or monitor a line as JSON")
+    parser.add_argument("--json", action="store_true", help="one collector, judge, monitor or dialect a line as JSON")
     add_server_arguments(parser)
 
 
@@ -26,16 +22,17 @@ def command(arguments: argparse.Namespace) -> int:
     """Print collectors, judges, monitors and pass rates; exit 3 when no daemon answers."""
     server = Server(arguments.server, arguments.token_file)
     collectors, monitors = server.items("/api/v1/collectors"), server.items("/api/v1/monitors")
-    judges = server.items("/api/v1/judges")
+    judges, dialects = server.items("/api/v1/judges"), server.items("/api/v1/dialects")
     if arguments.json:
         json_lines([{"collector": one} for one in collectors])
         json_lines([{"judge": one} for one in judges])
         json_lines([{"monitor": one} for one in monitors])
+        json_lines([{"dialect": one} for one in dialects])
         return Exit.DONE
     _collectors(collectors)
     if judges:
         _judges(judges)
-    _agents(server.items("/api/v1/invocations", limit=LOOKED_AT))
+    _dialects(dialects)
     _monitors(monitors)
     _pass_rates(monitors)
     return Exit.DONE
@@ -56,25 +53,29 @@ def _collectors(collectors: Sequence[dict[str, Any]]) -> None:
     table("collectors", columns, rows, right=("spans/s", "open traces"))
 
 
-def _agents(invocations: Sequence[dict[str, Any]]) -> None:
+def _dialects(dialects: Sequence[dict[str, Any]]) -> None:
     """Per agent the dialects of its telemetry, and which fields that lacks, among the newest invocations."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    for one in invocations:
-        found.setdefault(one["agent_name"] or one["service"] or "unknown", []).append(one)
-    rows = []
-    for agent, of_agent in sorted(found.items()):
-        lacks = Counter(field for one in of_agent for field in one["completeness"]["missing"])
-        shown = ", ".join(f"{field} {count / len(of_agent):.0%}" for field, count in lacks.most_common(6))
-        rows.append(
-            (agent, ", ".join(sorted({one["convention"] for one in of_agent})), len(of_agent), shown or "nothing")
+    rows = [
+        (
+            one["agent"],
+            one["convention"],
+            one["collector"],
+            one["invocations"],
+            _lacks(one["missing"], one["looked_at"]),
         )
+        for one in sorted(dialects, key=lambda one: (one["agent"], -one["invocations"]))
+    ]
     if rows:
-        table(
-            "agents, by the newest invocations",
-            ("agent", "dialect", "looked at", "telemetry lacks"),
-            rows,
-            right=("looked at",),
-        )
+        columns = ("agent", "dialect", "collector", "invocations", "telemetry lacks")
+        table("agents, by the newest invocations", columns, rows, right=("invocations",))
+
+
+def _lacks(missing: dict[str, int], looked_at: int) -> str:
+    """The fields that most often lack, with the share of the invocations that were looked at."""
+    if not looked_at:
+        return "not looked at"
+    most = sorted(missing.items(), key=lambda item: (-item[1], item[0]))[:6]
+    return ", ".join(f"{field} {count / looked_at:.0%}" for field, count in most) or "nothing"
 
 
 def _judges(judges: Sequence[dict[str, Any]]) -> None:

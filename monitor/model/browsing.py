@@ -59,15 +59,20 @@ class CriteriaCount:
     count: int
 
 
+DIALECTS_FROM = 2_000
+"""Invocations, the newest, that dialects and gaps are counted in."""
+
+
 @dataclass(frozen=True, slots=True)
 class DialectCount:
-    """So many invocations came in this dialect through this collector; `missing` and `capture` count those that lacked a field.
+    """So many invocations of an agent came in this dialect through this collector; `missing` and `capture` count those that lacked a field.
 
     `missing` is by field, `capture` by reason (not_captured, redacted, truncated, referenced), each invocation at most once. Only `read` of
     them were looked at for that: those that were assembled, and a sample of the others.
     """
 
     collector: str
+    agent: str
     convention: str
     count: int
     missing: Mapping[str, int]

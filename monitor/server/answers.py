@@ -10,6 +10,7 @@ from typing import Any
 
 from monitor.clock import rfc3339
 from monitor.estimation.judge_error import Corrected
+from monitor.model.browsing import DialectCount
 from monitor.model.run import Page, Run, StoredTrace
 from monitor.model.wire import invocation_json
 from monitor.passrates import PassRate
@@ -108,6 +109,19 @@ def corrected_json(found: Corrected | None) -> Mapping[str, Any] | None:
     if found is None:
         return None
     return {"rate": found.rate, "lower": found.interval[0], "upper": found.interval[1]}
+
+
+def dialect_json(one: DialectCount) -> Mapping[str, Any]:
+    """A dialect of an agent: `missing` by field and `capture` by reason count invocations, of the `looked_at` ones."""
+    return {
+        "collector": one.collector,
+        "agent": one.agent,
+        "convention": one.convention,
+        "invocations": one.count,
+        "looked_at": one.read,
+        "missing": dict(one.missing),
+        "capture": dict(one.capture),
+    }
 
 
 def regression_json(alarm: Status, trace_link: str | None) -> Mapping[str, Any]:

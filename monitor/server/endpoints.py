@@ -104,6 +104,11 @@ ENDPOINTS = (
         listing=True,
     ),
     Endpoint(
+        "GET", f"{API}/dialects", "dialects",
+        "Which dialects each agent speaks and how many of its newest invocations lack which fields.", Access.FIGURES,
+        listing=True,
+    ),
+    Endpoint(
         "GET", f"{API}/judges", "judges", "Judges: what they have spent, and what keeps them from judging.",
         Access.FIGURES, listing=True,
     ),

@@ -9,6 +9,7 @@ from http import HTTPStatus
 from typing import Any
 
 from monitor.labels.labels import Labels
+from monitor.model.browsing import DIALECTS_FROM
 from monitor.model.run import Page, Query
 from monitor.model.wire import invocation_json
 from monitor.server import answers
@@ -85,6 +86,7 @@ class Handlers:
             "revisions": self._reading(self._revisions),
             "forget": self._reading(self._forget),
             "verdicts": self._reading(self._verdicts),
+            "dialects": self._reading(self._dialects),
             "trace": self._reading(self._trace),
             "decisions": self._reading(self._decisions),
             "evaluations": self._reading(lambda asked: self._listed(asked, self._store.list_evaluations)),
@@ -137,6 +139,9 @@ class Handlers:
     def _monitor(self, monitor: Status) -> Mapping[str, Any]:
         name = monitor["name"]
         return answers.monitor_json(monitor, self._store.last_run(name), self._context.passrates.rates(name))
+
+    def _dialects(self, _asked: Asked) -> Answer:
+        return json_answer(answers.whole([answers.dialect_json(one) for one in self._store.dialects(DIALECTS_FROM)]))
 
     def _regressions(self, _asked: Asked) -> Answer:
         link = self._context.trace_link()

@@ -369,7 +369,7 @@ class Store(Protocol):
         ...
 
     def dialects(self, limit: int) -> Sequence[DialectCount]:
-        """In which dialects the newest `limit` invocations came and what they lacked, most frequent first."""
+        """By collector, agent and dialect: how many of the newest `limit` invocations, and what they lacked; most frequent first."""
         ...
 
     # -- erasing -------------------------------------------------------------------------------------------------------

@@ -155,7 +155,7 @@ class BrowsingContract:
         assert store.criteria_counts("other", T0, T0 + 10, 100) == []
 
     def test_dialects_are_counted(self, store: Store) -> None:
-        """By collector and dialect of the newest invocations: how many lacked which field, and how many a value for which reason."""
+        """By collector, agent and dialect of the newest invocations: how many lacked which field, and how many a value for which reason."""
         gaps = Completeness(
             SettledBy.IDLE,
             ("tool_definitions",),
@@ -171,6 +171,7 @@ class BrowsingContract:
         )
         first, second = store.dialects(10)
         assert (first.collector, first.convention, first.count) == ("otlp", "gen_ai", 2)
+        assert first.agent == second.agent == invocation("a").label_agent
         assert (dict(first.missing), dict(first.capture)) == ({"tool_definitions": 1}, {"redacted": 1})
         assert (second.convention, second.count, dict(second.missing)) == ("openinference", 1, {})
         assert [one.convention for one in store.dialects(1)] == ["openinference"]

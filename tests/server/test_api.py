@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -179,6 +180,18 @@ async def test_collectors_judges_and_regressions(served: Served) -> None:
     served.program.collectors = [{"name": "otlp", "problem": None, "endpoints": ["http://localhost:4318"]}]
     assert await served.items("/api/v1/collectors") == served.program.collectors
     assert await served.items("/api/v1/regressions") == []
+
+
+async def test_dialects_of_each_agent(served: Served) -> None:
+    """Which dialect an agent speaks, in how many invocations, and how many of those that were looked at lack which field."""
+    _judge(served, "a", "b")
+    found = await served.items("/api/v1/dialects")
+    stored = await served.items("/api/v1/invocations")
+    assert sum(one["invocations"] for one in found) == len(stored) > 0
+    for one in found:
+        own = [run for run in stored if (run["agent_name"], run["convention"]) == (one["agent"], one["convention"])]
+        lacks = Counter(field for run in own for field in run["completeness"]["missing"])
+        assert (one["invocations"], one["looked_at"], one["missing"]) == (len(own), len(own), dict(lacks))
 
 
 async def test_a_regression_is_listed_and_acknowledged(served: Served) -> None:

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from monitor.model.browsing import DialectCount
+from monitor.model.browsing import DIALECTS_FROM, DialectCount
 from monitor.model.run import Query
 from monitor.model.tallies import TallyName
 from monitor.server.pages.asked import Asked, Desk, Rendered
 
-DIALECTS_FROM = 2_000
-"""Invocations, the newest, that dialects and gaps are counted in."""
 BAD_RUNS_SHOWN = 10
 
 

@@ -175,15 +175,15 @@ def _scores(text: str, high: float) -> tuple[CriterionScore, ...]:
 def dialects(connection: sqlite3.Connection, limit: int, assemble: AssembleLater) -> list[DialectCount]:
     """See `Store.dialects`."""
     rows = connection.execute(
-        """SELECT i.n, p.collector, p.convention, i.completeness, i.assembled, i.has_content FROM invocations i
+        """SELECT i.n, p.collector, p.agent, p.convention, i.completeness, i.assembled, i.has_content FROM invocations i
            JOIN profiles p ON p.n = i.profile WHERE i.merged_into IS NULL AND i.turns IS NULL ORDER BY i.ended_at DESC, i.n DESC LIMIT ?""",
         (limit,),
     ).fetchall()
     unread = [row for row, *_, assembled, has_content in rows if has_content and not assembled]
     looked_at = set(unread[:: max(1, len(unread) // READ_FOR_DIALECTS)][:READ_FOR_DIALECTS])
-    found: dict[tuple[str, str], _Lacking] = {}
-    for row, collector, convention, gaps, assembled, _ in rows:
-        one = found.setdefault((collector, convention), _Lacking())
+    found: dict[tuple[str, str, str], _Lacking] = {}
+    for row, collector, agent, convention, gaps, assembled, _ in rows:
+        one = found.setdefault((collector, agent, convention), _Lacking())
         one.count += 1
         if assembled:
             lacks = json.loads(gaps) if gaps else {"missing": (), "capture": {}}
@@ -200,7 +200,7 @@ def dialects(connection: sqlite3.Connection, limit: int, assemble: AssembleLater
 
 @dataclass(slots=True)
 class _Lacking:
-    """What the invocations of a dialect lack; `read` of them were looked at."""
+    """What the invocations of an agent in a dialect lack; `read` of them were looked at."""
 
     count: int = 0
     read: int = 0
