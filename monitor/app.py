@@ -12,6 +12,7 @@ from pathlib import Path
 
 from collectors.catalogue import build_collector
 from collectors.collector import Collector, CollectorFailed, History, ReadsHistory
+from monitor import garbage
 from monitor.backfill import Backfills
 from monitor.budgets import Budgets
 from monitor.clock import Clock, SteadyClock, SystemClock
@@ -379,6 +380,7 @@ async def run_daemon(file: Path, environment: Mapping[str, str]) -> None:
     loop.add_signal_handler(signal.SIGTERM, stop, True)
     loop.add_signal_handler(signal.SIGINT, stop, False)
     await app.start()
+    garbage.after_start()
     loop.add_signal_handler(signal.SIGHUP, app.reloader.request)
     last_scrape = await stopping
     LOG.info("draining")

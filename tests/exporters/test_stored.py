@@ -120,3 +120,16 @@ def test_history_of_folded_versions_is_kept(stored: Stored) -> None:
     for process in (page, stored.page(agent_versions=1)):
         process.store.release_lease("export", "a")
         assert process.values("verdicts_total", "agent_version") == {"other": 1.0, "2": 1.0}
+
+
+def test_a_page_that_remembers_is_the_page_of_a_new_process(stored: Stored) -> None:
+    """What is kept from one scrape to the next never shows: after each run both formats are those of a process that has just begun."""
+    kept = stored.page()
+    for number, outcomes in enumerate(
+        ((Outcome.PASS,), (Outcome.PASS, Outcome.FAIL), (Outcome.FAIL,), (Outcome.PASS,))
+    ):
+        stored.run(invocation(f"{number}"), invocation(f"{number}b", agent_name="other-bot"), outcomes=outcomes)
+        stored.clock.advance(2.0)
+        fresh = stored.page()
+        for accept in ("", "application/openmetrics-text"):
+            assert kept.exposition.page(accept) == fresh.exposition.page(accept), number

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+import time
+from collections.abc import Iterable, Iterator, Sequence
 
 from prometheus_client import CollectorRegistry, disable_created_metrics, exposition
 from prometheus_client.core import Metric
 from prometheus_client.openmetrics import exposition as openmetrics_exposition
 from prometheus_client.registry import Collector
 
+from monitor.exporters.prometheus.families import Family
 from monitor.exporters.prometheus.page import Page, StoredMetric
 
 TEXT = "text/plain; version=0.0.4; charset=utf-8"
@@ -62,11 +64,18 @@ class Exposition:
             else:
                 process.append(_without_created(metric))
         with self._lock:
-            ours = "".join([self._page.text(family, openmetrics) for family in stored]).encode()
+            ours = "".join(self._pieces(stored, openmetrics)).encode()
         if openmetrics:
             theirs = openmetrics_exposition.generate_latest(_Metrics(process))  # type: ignore[no-untyped-call]
             return theirs.removesuffix(_END) + ours + _END, OPENMETRICS
         return exposition.generate_latest(_Metrics(process)) + ours, TEXT
+
+    def _pieces(self, families: Sequence[Family], openmetrics: bool) -> Iterator[str]:
+        """The families in pieces. Between two of them every other thread may run: acknowledgements do not wait for a page."""
+        for family in families:
+            for piece in self._page.text(family, openmetrics):
+                yield piece
+                time.sleep(0)  # lets go of the interpreter
 
 
 class _Metrics(Collector):

@@ -16,6 +16,9 @@ from prometheus_client.utils import floatToGoString
 from monitor.exporters.prometheus.families import Exemplar, Family, Line, Row
 from monitor.exporters.prometheus.labels import label_block
 
+ROWS_A_PIECE = 1000
+"""Written at once; about a millisecond when all of them have changed."""
+
 _NAME_SUFFIX = {"counter": "_total", "info": "_info"}
 
 
@@ -26,18 +29,19 @@ class Page:
         self._prefixes: dict[str, dict[tuple[str, ...], tuple[str, ...]]] = {}
         self._limit = limit
 
-    def text(self, family: Family, openmetrics: bool) -> str:
-        """A family with its HELP and TYPE lines, each ended by a line feed; exemplars only in OpenMetrics."""
+    def text(self, family: Family, openmetrics: bool) -> Iterator[str]:
+        """A family with its HELP and TYPE lines, each ended by a line feed, in pieces; exemplars only in OpenMetrics."""
         known = self._prefixes.setdefault(family.name, {})
         if len(known) > max(self._limit, 2 * len(family.rows)):
             known.clear()
-        if openmetrics:
-            lines = [
-                (row.marked if row.exemplar else row.text) or self._written(family, row, True) for row in family.rows
-            ]
-        else:
-            lines = [row.text or self._written(family, row, False) for row in family.rows]
-        return _head(family, openmetrics) + "".join(lines)
+        yield _head(family, openmetrics)
+        for start in range(0, len(family.rows), ROWS_A_PIECE):
+            rows = family.rows[start : start + ROWS_A_PIECE]
+            if openmetrics:
+                lines = [(row.marked if row.exemplar else row.text) or self._written(family, row, True) for row in rows]
+            else:
+                lines = [row.text or self._written(family, row, False) for row in rows]
+            yield "".join(lines)
 
     def _written(self, family: Family, row: Row, openmetrics: bool) -> str:
         """The lines of a row, which keeps them."""
