@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Any, NamedTuple
+from operator import attrgetter
+from typing import NamedTuple
 
-from collectors.otlp import schema
 from collectors.otlp.items import parse
 from collectors.sink import Signal
 
@@ -17,36 +17,62 @@ class RawItem(NamedTuple):
     item: bytes
     resource: bytes
     scope: bytes
-    place: tuple[int, int]
-    """The ordinals of resource and scope, by which items that came together are told."""
+    place: int
+    """Which scope of the request it came under, counted through all resources."""
 
 
 class RawItems:
-    """The items of a request as they came, by ordinal, and requests of some of them; for a request that many ask for their part of."""
+    """The items of a request as they came, by ordinal, and requests of some of them."""
 
-    __slots__ = ("_entries", "items")
+    __slots__ = ("_places", "items")
 
     def __init__(self, body: bytes, signal: Signal) -> None:
         """Raises MalformedRequest for bytes that are no request."""
-        self._entries = parse(body, signal).resources
+        self._places: list[tuple[bytes, bytes]] = []
         self.items: list[RawItem] = []
-        for at, entry in enumerate(self._entries):
+        for entry in parse(body, signal).resources:
             resource = b"".join(entry.resource)
-            for inside, scope in enumerate(entry.scopes):
-                under = b"".join(scope.scope)
-                self.items += [RawItem(raw, resource, under, (at, inside)) for raw in scope.items]
+            around = _field(_RESOURCE, resource) if entry.resource else b""
+            behind = _field(_SCHEMA_URL, entry.schema_url) if entry.schema_url else b""
+            for inner in entry.scopes:
+                scope, place = b"".join(inner.scope), len(self._places)
+                before = _field(_SCOPE, scope) if inner.scope else b""
+                after = _field(_SCHEMA_URL, inner.schema_url) if inner.schema_url else b""
+                self._places.append((around + behind, before + after))
+                self.items += [RawItem(raw, resource, scope, place) for raw in inner.items]
 
     def request(self, chosen: Sequence[RawItem]) -> bytes:
-        """The request with only those items, which are in order: as `select`."""
-        out = schema.SplitRequest()
-        target: Any = None
-        last = -1
-        for (at, inside), group in groupby(chosen, key=lambda one: one.place):
-            entry = self._entries[at]
-            if at != last:
-                target = out.resources.add(resource=entry.resource, schema_url=entry.schema_url)
-            last = at
-            scope = entry.scopes[inside]
-            target.scopes.add(scope=scope.scope, items=[one.item for one in group], schema_url=scope.schema_url)
-        result: bytes = out.SerializeToString()
-        return result
+        """The request with only those items, which are in order: the same to any reader as that of `select`."""
+        entries = []
+        for place, group in groupby(chosen, key=_place_of):
+            around, inside = self._places[place]
+            pieces = [inside]
+            for one in group:
+                pieces += _ITEM, _length(len(one.item)), one.item
+            entries.append(_field(_ENTRY, around + _field(_SCOPES, b"".join(pieces))))
+        return b"".join(entries)
+
+
+_ENTRY, _RESOURCE, _SCOPES = b"\x0a", b"\x0a", b"\x12"
+_SCOPE, _ITEM, _SCHEMA_URL = b"\x0a", b"\x12", b"\x1a"
+"""Tags of length-delimited fields 1, 2 and 3 (see `schema`, split form)."""
+
+_place_of = attrgetter("place")
+
+
+def _field(tag: bytes, value: bytes) -> bytes:
+    return b"".join((tag, _length(len(value)), value))
+
+
+def _length(number: int) -> bytes:
+    """A length as protobuf writes it: seven bits a byte, the lowest first."""
+    if number < 0x80:
+        return number.to_bytes(1, "little")
+    if number < 0x4000:
+        return bytes((number & 0x7F | 0x80, number >> 7))
+    found = bytearray()
+    while number >= 0x80:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    found.append(number)
+    return bytes(found)

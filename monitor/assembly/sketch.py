@@ -8,6 +8,7 @@ dialects read a span is asked of the dialects themselves, once per kind of span.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
@@ -37,7 +38,7 @@ MAX_DEPTH = 64
 FAILED = "error"
 """Stands for the text of an error, which is content and not read."""
 
-_OPERATION, _CONVERSATION = "gen_ai.operation.name", "gen_ai.conversation.id"
+_OPERATION, _CONVERSATION, _RESPONSE = "gen_ai.operation.name", "gen_ai.conversation.id", "gen_ai.response.id"
 _DECIDING = (_OPERATION, "gen_ai.provider.name", "gen_ai.system")
 """Attributes whose values tell dialects apart (`recognises` of the conventions that look at `gen_ai.*`)."""
 
@@ -81,10 +82,14 @@ class _Seen(NamedTuple):
     span_class: SpanClass
     convention: str
     keys: frozenset[str]
-    attributes: Any
-    failed: bool
-    trace_state: str
-    raw: RawItem
+    attributes: Any  # asking for a key that is not in `keys` would make one
+    message: Any
+    resource: bytes
+
+    @property
+    def failed(self) -> bool:
+        """Whether its status says so."""
+        return bool(self.message.status.code == _FAILURE)
 
 
 def sketch(spans: Sequence[RawItem], trace_id: str, context: AssemblyContext) -> list[Assembled] | None:
@@ -109,30 +114,42 @@ def sketch(spans: Sequence[RawItem], trace_id: str, context: AssemblyContext) ->
 def _seen(raw: RawItem) -> _Seen:
     span = CheckedSpan.FromString(raw.item)
     attributes = span.attributes
-    keys = frozenset(attributes)
-    said = tuple([attributes[key].string_value if key in keys else None for key in _DECIDING])
+    keys = _keys_of(tuple(attributes))
+    said = tuple([attributes[key].string_value for key in keys.deciding]) if keys.deciding else ()
     kind = _kind_of(keys, span.name, raw.scope, said)
-    failed = span.status.code == _FAILURE
-    if kind is None or (span.events and not _plain_events(span.events, kind[0], failed=failed)):
+    if kind is None or (span.events and not _plain_events(span, kind[0])):
         raise _Uncertain
     return _Seen(
-        span.span_id, span.parent_span_id, span.start_time_unix_nano, span.end_time_unix_nano, *kind, keys, attributes,
-        failed, span.trace_state, raw,
+        span.span_id, span.parent_span_id, span.start_time_unix_nano, span.end_time_unix_nano, *kind, keys.all, attributes,
+        span, raw.resource,
     )  # fmt: skip
 
 
-def _plain_events(events: Any, span_class: SpanClass, *, failed: bool) -> bool:
-    """Whether there are exceptions only, and they change nothing: a model call's may stand for its failure."""
-    return (span_class is not SpanClass.MODEL or failed) and all(event.name == "exception" for event in events)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Keys:
+    """The keys of a span's attributes, and those of `_DECIDING` among them; one object for all spans that have the same ones."""
+
+    all: frozenset[str]
+    deciding: tuple[str, ...]
 
 
 @lru_cache(maxsize=4096)
-def _kind_of(
-    keys: frozenset[str], name: str, scope: bytes, said: tuple[str | None, ...]
-) -> tuple[SpanClass, str] | None:
+def _keys_of(keys: tuple[str, ...]) -> _Keys:
+    return _Keys(frozenset(keys), tuple(key for key in _DECIDING if key in keys))
+
+
+def _plain_events(span: Any, span_class: SpanClass) -> bool:
+    """Whether there are exceptions only, and they change nothing: a model call's may stand for its failure."""
+    counts = span_class is SpanClass.MODEL and span.status.code != _FAILURE
+    return not counts and all(event.name == "exception" for event in span.events)
+
+
+@lru_cache(maxsize=4096)
+def _kind_of(told: _Keys, name: str, scope: bytes, said: tuple[str, ...]) -> tuple[SpanClass, str] | None:
     """The class of spans of this kind and whose dialect says so, OTHER where none reads them; None where it takes more to tell."""
+    keys = told.all
     attributes: dict[str, Any] = dict.fromkeys(keys)
-    attributes.update((key, text) for key, text in zip(_DECIDING, said, strict=True) if text is not None)
+    attributes.update(zip(told.deciding, said, strict=True))
     record = Record(Span("", "", name=name, attributes=attributes, scope=Scope(CheckedScope.FromString(scope).name)))
     if record.shape.prefixes & _OTHER_WORDS or keys & _OTHER_CONVERSATIONS:
         return None
@@ -191,10 +208,10 @@ def _is_inside(one: _Seen, agent: _Seen, by_id: Mapping[bytes, _Seen]) -> bool:
 
 def _invocation(family: _Family, trace_id: str, context: AssemblyContext) -> Assembled:
     agent, models, members = family
-    for raw in {one.raw.resource for one in members}:
-        _resource(raw)
-    resource = _resource(agent.raw.resource)
-    responses = [_text(one, "gen_ai.response.id") for one in members]
+    for raw in {one.resource for one in members}:
+        _resource(raw)  # every text is to be valid, not only the agent's
+    resource = _resource(agent.resource)
+    responses = [_text(one, _RESPONSE) for one in models]
     span_id = agent.span_id.hex()
     failed = agent.failed or bool(models and models[-1].failed)
     invocation = Invocation(
@@ -214,9 +231,9 @@ def _invocation(family: _Family, trace_id: str, context: AssemblyContext) -> Ass
         model=_model(family),
         error=FAILED if failed else None,
         model_calls=len(models),
-        input_tokens=_tokens(family, "gen_ai.usage.input_tokens"),
-        output_tokens=_tokens(family, "gen_ai.usage.output_tokens"),
-        inclusion_probability=_probability(agent.trace_state),
+        input_tokens=_tokens(family, "gen_ai.usage.input_tokens", responses),
+        output_tokens=_tokens(family, "gen_ai.usage.output_tokens", responses),
+        inclusion_probability=_probability(agent.message.trace_state),
         operation=_text_as_it_is(agent, _OPERATION),
     )
     return Assembled(invocation, frozenset([one.span_id.hex() for one in members]))
@@ -268,6 +285,9 @@ def _conversation(family: _Family, responses: Collection[str | None]) -> str | N
     conversation: str = family.agent.attributes[_CONVERSATION].string_value
     if not conversation or not is_conversation(conversation) or conversation in responses:
         raise _Uncertain
+    others = (one for one in family.members if one.span_class is not SpanClass.MODEL and _RESPONSE in one.keys)
+    if any(one.attributes[_RESPONSE].string_value == conversation for one in others):
+        raise _Uncertain
     return conversation
 
 
@@ -280,12 +300,11 @@ def _model(family: _Family) -> str | None:
     return None
 
 
-def _tokens(family: _Family, key: str) -> int | None:
+def _tokens(family: _Family, key: str, responses: Sequence[str | None]) -> int | None:
     """The sum over all model calls, each response once; the agent's own figure only where no call has one."""
     total: int | None = None
     answered: set[str] = set()
-    for one in family.models:
-        response = _text(one, "gen_ai.response.id")
+    for one, response in zip(family.models, responses, strict=True):
         if key not in one.keys or response in answered:
             continue
         if response is not None:

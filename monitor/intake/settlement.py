@@ -20,7 +20,7 @@ from monitor.intake.options import SettlementOptions
 from monitor.intake.settling import complete_spans
 from monitor.model.invocation import Assembled, SettledBy
 from monitor.model.origin import collector_of, waiting_for
-from monitor.model.run import NOT_READ, JournalPosition, StoredTrace, TraceSettlement
+from monitor.model.run import NOT_READ, InvocationChange, JournalPosition, StoredTrace, TraceSettlement
 from monitor.settings.tree import LateSpans
 
 LATE_SECONDS = 24 * 3600.0
@@ -282,8 +282,9 @@ def plain(taken: Taken, material: Material, options: SettlementOptions, settled_
 
 
 def read_until(
-    taken: Taken, consumed: JournalPosition, options: SettlementOptions, settled_at: float
-) -> TraceSettlement:
+    taken: Taken, consumed: JournalPosition, options: SettlementOptions, settled_at: float, span_count: int = 0,
+    changes: tuple[InvocationChange, ...] = (), spans: bytes | None = None,
+) -> TraceSettlement:  # fmt: skip
     """The same for a trace that was read up to a position."""
     return TraceSettlement(
         trace_id=taken.trace_id.hex(),
@@ -291,10 +292,11 @@ def read_until(
         settled_by=taken.settled_by.value,
         settled_at=settled_at,
         consumed=consumed,
-        span_count=0,
+        span_count=span_count,
         late_spans=0,
-        changes=(),
+        changes=changes,
         monitors=_waiting(taken, options),
+        spans=spans,
         kept_below=taken.trace.kept_below,
         conversation_monitors=_conversing(taken, options),
         late_turns=options.late_spans is LateSpans.REJUDGE,

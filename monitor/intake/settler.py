@@ -76,19 +76,24 @@ class SettledBatch:
     more: bool = False
     fault: str | None = None
 
-    def plus(self, ready: Ready) -> SettledBatch:
-        """With another stored settlement."""
-        settled = ready.settled
-        changes = [change for told in settled.settlements for change in told.changes]
-        new = sum(change.invocation.revision == 1 for change in changes)
+    def plus(self, ready: Sequence[Ready]) -> SettledBatch:
+        """With other stored settlements."""
+        all_settled = [one.settled for one in ready]
+        revisions = [
+            change.invocation.revision
+            for settled in all_settled
+            for told in settled.settlements
+            for change in told.changes
+        ]
+        new = revisions.count(1)
         return replace(
             self,
-            traces=self.traces + len(ready.taken),
-            spans=self.spans + settled.spans,
+            traces=self.traces + sum(len(one.taken) for one in ready),
+            spans=self.spans + sum(settled.spans for settled in all_settled),
             invocations=self.invocations + new,
-            revised=self.revised + len(changes) - new,
-            late=self.late + settled.late,
-            duplicates=self.duplicates + settled.duplicates,
+            revised=self.revised + len(revisions) - new,
+            late=self.late + sum(settled.late for settled in all_settled),
+            duplicates=self.duplicates + sum(settled.duplicates for settled in all_settled),
         )
 
 
@@ -340,9 +345,8 @@ class Settler:
         except Exception as error:
             self._save_singly(work, ready, error)
             return
-        for one in ready:
-            self._count(one.settled)
-            work.done = work.done.plus(one)
+        self._count([one.settled for one in ready])
+        work.done = work.done.plus(ready)
         self._finish(work, [taken for one in ready for taken in one.taken])
 
     def _save_singly(self, work: _Work, ready: Sequence[Ready], error: Exception) -> None:
@@ -362,13 +366,14 @@ class Settler:
         gone = {one.trace_id for one in finished}
         work.left = [one for one in work.left if one.trace_id not in gone]
 
-    def _count(self, settled: Settled) -> None:
+    def _count(self, stored: Sequence[Settled]) -> None:
         telemetry = self._telemetry
-        telemetry.spans_settled.inc(settled.spans)
-        telemetry.duplicate_spans.inc(settled.duplicates)
-        telemetry.late_spans.inc(settled.late)
-        if settled.over_limit:
-            telemetry.spans_dropped.labels(DropReason.OVER_LIMIT).inc(settled.over_limit)
+        telemetry.spans_settled.inc(sum(one.spans for one in stored))
+        telemetry.duplicate_spans.inc(sum(one.duplicates for one in stored))
+        telemetry.late_spans.inc(sum(one.late for one in stored))
+        over_limit = sum(one.over_limit for one in stored)
+        if over_limit:
+            telemetry.spans_dropped.labels(DropReason.OVER_LIMIT).inc(over_limit)
 
 
 @dataclass(slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from collectors.otlp.request import RawItem, RawItems
 from collectors.sink import MalformedRequest, Signal
@@ -44,7 +44,7 @@ def sketched(
         return None
     blob = stored_spans.pack(b"".join([items.request(chosen) for items, chosen in parts]), b"") if found else None
     changes = tuple([InvocationChange(one.invocation, one.span_ids, "", assembled=False) for one in found])
-    told = replace(read_until(taken, consumed, options, now), span_count=len(spans), changes=changes, spans=blob)
+    told = read_until(taken, consumed, options, now, len(spans), changes, blob)
     return Head(taken, Settled(told, len(spans)))
 
 
