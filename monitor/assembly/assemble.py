@@ -6,6 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from typing import Any
 
 from collectors.span import LogRecord, Span
@@ -143,6 +144,7 @@ def _told(setups: Mapping[tuple[str | None, str], Sequence[Node]]) -> tuple[SetU
     )
 
 
+@lru_cache(maxsize=4096)
 def agent_key(service: str | None, name: str | None) -> int:
     """By what an agent of a service is told from others, for what it was set up with."""
     return key_of(f"agent {service} {name}")

@@ -68,6 +68,9 @@ _FAILURE = 2  # the status code ERROR
 _NO_PARENT = (b"", bytes(8))
 
 
+_BY_ROOT = Completeness(SettledBy.ROOT_ENDED)
+
+
 class _Uncertain(Exception):
     """The trace is to be assembled."""
 
@@ -220,7 +223,7 @@ def _invocation(family: _Family, trace_id: str, context: AssemblyContext) -> Ass
         span_id=span_id,
         started_at=agent.start,
         ended_at=agent.end,
-        completeness=Completeness(context.settled_by),
+        completeness=_BY_ROOT,
         convention=agent.convention,
         collector=context.collector,
         conversation_id=_conversation(family, responses),

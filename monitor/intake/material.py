@@ -17,7 +17,7 @@ from monitor.model.run import JournalPosition
 
 logger = logging.getLogger(__name__)
 
-CACHE_BYTES = 32 * 1024**2
+CACHE_BYTES = 16 * 1024**2
 
 
 class CachedFrame:

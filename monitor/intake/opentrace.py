@@ -131,12 +131,16 @@ class OpenTrace:
     @property
     def has_logs(self) -> bool:
         """Whether there are log records among its items."""
-        return any(flags & _LOG for flags in self.records[RECORD.size - 1 :: RECORD.size])
+        return max(self.records[RECORD.size - 1 :: RECORD.size], default=0) >= _LOG
 
     def frames(self) -> dict[JournalPosition, list[int]]:
         """Its frames in journal order, with the ordinals of its items in each."""
+        places = [fields[2:5] for fields in RECORD.iter_unpack(bytes(self.records))]
+        places.sort()
+        if places and places[0][:2] == places[-1][:2]:  # nearly always
+            return {JournalPosition(*places[0][:2]): [ordinal for _, _, ordinal in places]}
         found: dict[tuple[int, int], list[int]] = {}
-        for segment, offset, ordinal in sorted([fields[2:5] for fields in RECORD.iter_unpack(bytes(self.records))]):
+        for segment, offset, ordinal in places:
             found.setdefault((segment, offset), []).append(ordinal)
         return {JournalPosition(*place): ordinals for place, ordinals in found.items()}
 

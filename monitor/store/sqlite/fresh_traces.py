@@ -105,12 +105,15 @@ def insert(
     )
     changes = [(row, trace.settlement, one) for row, trace in numbered for one in trace.changes]
     placed = list(enumerate(changes, _next_row(connection, "invocations")))
-    values = [
-        {**values_of(told, one, profiles), **new_values(told, trace, one.change.invocation), "n": row}
-        for row, (trace, told, one) in placed
-    ]
-    if values:
-        connection.executemany(insertion(values[0]), values)
+    rows = []
+    for row, (trace, told, one) in placed:
+        values = values_of(told, one, profiles)
+        values.update(new_values(told, trace, one.change.invocation), n=row)
+        rows.append(values)
+    if rows:
+        columns, places = ", ".join(rows[0]), ", ".join("?" * len(rows[0]))
+        statement = f"INSERT INTO invocations ({columns}) VALUES ({places})"  # noqa: S608
+        connection.executemany(statement, [tuple(values.values()) for values in rows])  # all in one order
     connection.executemany(
         "INSERT INTO invocation_content (invocation, body) VALUES (?, ?)",
         ((row, one.content) for row, (_, _, one) in placed if one.content is not None),
