@@ -190,7 +190,7 @@ class Settler:
         for part in self._parting.look(trace_ids, moment):
             if part.settlement is not None:
                 self._store.save_traces([part.settlement])
-                work.done = work.done.plus(Ready((), Settled(part.settlement, late=part.late)))
+                work.done = work.done.plus([Ready((), Settled(part.settlement, late=part.late))])
                 self._telemetry.late_spans.inc(part.late)
             self._index.looked_into(part.trace_id, part.inside, part.stored)
         return bool(trace_ids)
@@ -212,18 +212,19 @@ class Settler:
         for taken in sorted(work.left, key=lambda taken: taken.trace.first_place):  # neighbours share frames
             after = consumed.get(taken.trace_id.hex())
             head = self._head(taken, now) if after is None else None
+            due = self._due(taken, after, now) if head is None else None
             if head is not None:
                 heads.append(head)
-                continue
-            due = self._due(taken, after, now)
-            if due is None:
+                held += head.size
+            elif due is not None:
+                (loose if self._is_loose(due) else ready).append(due)
+                held += len(due.material.traces) + len(due.material.logs)
+            else:
                 self._finish(work, [taken])
-                continue
-            (loose if self._is_loose(due) else ready).append(due)
-            held += len(due.material.traces) + len(due.material.logs)
             if held >= BYTES_AT_ONCE:
-                self._save(work, self._completed(work, ready, now))
-                ready, held = [], 0
+                standing = self._standing(work, heads, ready, now)
+                self._save(work, [*standing, *self._completed(work, ready, now)])
+                heads, ready, held = [], [], 0
         standing = self._standing(work, heads, ready, now)
         self._save(work, [*standing, *self._completed(work, ready, now), *self._settle_turns(work, loose, moment)])
         for due in work.setups:

@@ -26,6 +26,11 @@ class Head:
     taken: Taken
     settled: Settled
 
+    @property
+    def size(self) -> int:
+        """Bytes that it holds."""
+        return len(self.settled.settlement.spans or b"")
+
 
 def sketched(
     taken: Taken, frames: FrameCache, dropped: Dropped | None, options: SettlementOptions, now: float
