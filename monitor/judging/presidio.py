@@ -129,7 +129,7 @@ def _words(settings: Presidio) -> Any:
         raise PresidioFault(f"{key}: spaCy cannot load {name!r}: {type(error).__name__}") from error
     pipeline.max_length = 100_000_000
 
-    class Words(SpacyNlpEngine):
+    class Words(SpacyNlpEngine):  # type: ignore[misc]
         def load(self) -> None:
             """Nothing is fetched."""
 
