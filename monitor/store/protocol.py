@@ -358,7 +358,7 @@ class Store(Protocol):
 
     def list_answers(self, query: AnswerQuery) -> Page:
         """Invocations, or their verdicts, with what the pages show of them, newest first by the end. An item has `id`, `trace_id`,
-        `conversation_id`, `agent`, `agent_version`, `environment`, `started_at` and `ended_at` (seconds), `revision`, `has_error`, `tools`,
+        `conversation_id`, `agent`, `agent_version`, `environment`, `started_at` and `ended_at` (seconds), `revision`, `has_error`, `turns` (of a conversation), `tools`,
         `has_content`, the beginnings of `user_input` and `final_response`, `verdicts` (every evaluation, without explanations), and in a
         listing of verdicts the `matched` one and the beginning of its `explanation`.
         """

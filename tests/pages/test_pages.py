@@ -494,7 +494,7 @@ async def test_a_conversation(served: Pages) -> None:
     text = await (await served.answer("GET", f"{path}/text?part=turns[0].user_input")).text()
     assert text == "first question"
     _, listing = await served.get("/invocations?verdict=fail")
-    assert "first question" in listing.text and "booked for nine" in listing.text
+    assert "first question" in listing.text and "booked for nine" in listing.text and "2 turns" in listing.text
     _, every = await served.get("/invocations")
     assert not every.all("a", href=path)
     api = await served.answer("GET", f"/api/v1{path}")

@@ -67,9 +67,10 @@ def turns(invocation: Invocation) -> list[Turn]:
 def _conversation(invocations: Sequence[Invocation]) -> Iterator[Turn]:
     """All turns; instructions where they change, what came before only of the first. Paths begin with `turns[…]`."""
     told: str | None = None
+    several = len({one.agent_name for one in invocations}) > 1
     for place, one in enumerate(invocations):
         title = f"Turn {place + 1} of {len(invocations)}"
-        yield Turn("turn", title, (), agent=one.agent_name, invocation_id=one.id)
+        yield Turn("turn", title, (), agent=one.agent_name if several else None, invocation_id=one.id)
         shown = replace(one, history=one.history if place == 0 else ())
         if one.system_instructions == told:
             shown = replace(shown, system_instructions=None)

@@ -30,7 +30,7 @@ BEST_OF_DIMENSIONS = 5.0
 
 _HEAD = """
     i.n, i.id, t.trace_id, i.conversation_id, p.agent, p.agent_version, p.environment, i.started_at, i.ended_at, i.revision,
-    i.has_error, i.tools, i.has_content, i.assembled, c.body
+    i.has_error, i.tools, i.has_content, i.assembled, i.turns, c.body
 """
 _FROM_INVOCATIONS = """
     FROM invocations i JOIN traces t ON t.n = i.trace JOIN profiles p ON p.n = i.profile
@@ -91,7 +91,7 @@ def _profiles(connection: sqlite3.Connection, query: AnswerQuery) -> list[int] |
 
 def _answer(connection: sqlite3.Connection, row: Sequence[Any], assemble: AssembleLater) -> dict[str, Any]:
     (number, invocation_id, trace_id, conversation, agent, version, environment, started, ended, revision, has_error, tools,
-     has_content, assembled, body, *evaluation) = row  # fmt: skip
+     has_content, assembled, turns, body, *evaluation) = row  # fmt: skip
     question, answer = opening(body, EXCERPT) if body is not None else (None, None)
     if is_conversation(invocation_id):
         question, answer = opening_of(connection, number, EXCERPT)
@@ -113,6 +113,7 @@ def _answer(connection: sqlite3.Connection, row: Sequence[Any], assemble: Assemb
         "ended_at": ended / 1e9,
         "revision": revision,
         "has_error": bool(has_error),
+        "turns": turns,
         "tools": called,
         "has_content": bool(has_content),
         "user_input": question,
