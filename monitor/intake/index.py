@@ -198,7 +198,14 @@ class Index:
             trace = self._traces.get(trace_id)
             if trace is not None:
                 trace.inside = inside
-                trace.mark_stored(stored)
+                trace.mark_stored(stored, stored=True)
+
+    def read_again(self, trace_id: bytes) -> None:
+        """Something came for an invocation that is stored out of an open trace: all of it is to be read when it is next looked into."""
+        with self._mutex:
+            trace = self._traces.get(trace_id)
+            if trace is not None:
+                trace.mark_stored(range(trace.item_count), stored=False)
 
     def mark(self, trace_ids: Iterable[bytes], settled_before: Collection[bytes], now: float) -> None:
         """What the store said of incomplete traces: those in `settled_before` are late data, which need not wait for a root."""

@@ -31,14 +31,14 @@ class Place(NamedTuple):
 
 
 class Row(NamedTuple):
-    """An item of a trace as it is kept: `received` in whole seconds, rounded up; `stored`: it is part of a stored invocation."""
+    """An item of a trace as it is kept, and its place among all items; `received` in whole seconds, rounded up."""
 
+    place: int
     span_id: bytes
     parent: bytes
     received: int
     ended: bool
     log: bool
-    stored: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +153,16 @@ class OpenTrace:
         _PLACE.pack_into(self.records, index * RECORD.size + _SEGMENT_AT, *place)
 
     # -- looking into it while it is open ------------------------------------------------------------------------------
-    def rows(self) -> Iterator[Row]:
-        """Its items, in the order noted."""
-        for span_id, parent, _, _, _, received, flags in RECORD.iter_unpack(bytes(self.records)):
-            yield Row(span_id, parent, received, bool(flags & _ENDED), bool(flags & _LOG), bool(flags & _STORED))
+    def rows(self) -> tuple[list[Row], set[bytes]]:
+        """Its items that are not stored, in the order noted, and the span ids of those that are."""
+        rows: list[Row] = []
+        stored: set[bytes] = set()
+        for place, (span_id, parent, _, _, _, received, flags) in enumerate(RECORD.iter_unpack(bytes(self.records))):
+            if flags & _STORED:
+                stored.add(span_id)
+            else:
+                rows.append(Row(place, span_id, parent, received, bool(flags & _ENDED), bool(flags & _LOG)))
+        return rows, stored
 
     def copy(self) -> OpenTrace:
         """As it is now."""
@@ -171,12 +177,11 @@ class OpenTrace:
         made.records = bytearray(b"".join(bytes(self.records[at * size : (at + 1) * size]) for at in sorted(places)))
         return made
 
-    def mark_stored(self, places: Collection[int]) -> None:
-        """The items at those places, and no others, are part of stored invocations and need not be read again."""
-        for at in range(self.item_count):
+    def mark_stored(self, places: Collection[int], *, stored: bool) -> None:
+        """The items at those places are part of stored invocations and need not be read again, or are to be read again."""
+        for at in places:
             flags_at = at * RECORD.size + _FLAGS_AT
-            flags = self.records[flags_at] & ~_STORED
-            self.records[flags_at] = flags | (_STORED if at in places else 0)
+            self.records[flags_at] = self.records[flags_at] & ~_STORED | (_STORED if stored else 0)
 
     def is_to_look_into(self, quiet_until: float, now: float) -> bool:
         """Whether more of it has become quiet than when it was last looked into, enough to look again."""

@@ -88,23 +88,26 @@ class Parting:
     def _look(self, trace_id: bytes, trace: OpenTrace, moment: Moment) -> Part:
         inside = trace.inside or Inside()
         quiet_until = moment.now - moment.rules.settle_after
-        rows = list(trace.rows())
-        quiet = sum(row.received <= quiet_until for row in rows)
+        rows, stored = trace.rows()
+        if any(row.parent in stored or row.span_id in stored for row in rows):  # late data of what is stored
+            self._index.read_again(trace_id)
+            trace.mark_stored(range(trace.item_count), stored=False)
+            rows, stored = trace.rows()
+        quiet = trace.item_count - sum(row.received > quiet_until for row in rows)
         settled = self._settled(trace_id, inside)
         if settled is None:  # what is open of it is late data
             return Part(trace_id, None, Inside(quiet, 2**62), frozenset())
         if not (settled or _may_hold_several(rows, quiet_until)):
             return Part(trace_id, None, Inside(quiet, quiet + 1, _again(moment, len(rows)), settled), frozenset())
-        wanted = _needed(rows)
-        material = self._read(trace.only(wanted))
+        material = self._read(trace.only([row.place for row in rows]))
         found = self._ready(trace, material, rows, quiet_until, moment) if material is not None else []
         settlement, late = self._changes(trace_id, trace, settled, found, moment)
         known = dict(settled)
         for change in settlement.changes if settlement is not None else ():
             known[change.invocation.id] = change.digest
-        stored = _stored(rows, [one for one in found if one.invocation.id in known])
+        done = _stored(rows, [one for one in found if one.invocation.id in known])
         enough = quiet + 1 if known else _PATIENCE * quiet
-        return Part(trace_id, settlement, Inside(quiet, enough, _again(moment, len(wanted)), known), stored, late)
+        return Part(trace_id, settlement, Inside(quiet, enough, _again(moment, len(rows)), known), done, late)
 
     def _settled(self, trace_id: bytes, inside: Inside) -> Mapping[str, str] | None:
         """The stored invocations of the trace with their digests; None when what is open of it is late data."""
@@ -174,16 +177,9 @@ def _may_hold_several(rows: Sequence[Row], quiet_until: float) -> bool:
     return any(count > 1 for count in below.values())
 
 
-def _needed(rows: Sequence[Row]) -> frozenset[int]:
-    """Places of the records that are to be read: all that are not stored; all there are, where something came below what is stored."""
-    stored = {row.span_id for row in rows if row.stored}
-    came_late = any(not row.stored and (row.parent in stored or row.span_id in stored) for row in rows)
-    return frozenset(place for place, row in enumerate(rows) if came_late or not row.stored)
-
-
 def _stored(rows: Sequence[Row], settled: Sequence[Assembled]) -> frozenset[int]:
-    """Places of records that are stored and need not be read again: those of all but the newest invocation below each root, beside which the
-    next one is to be seen.
+    """Places of records that need not be read again: those of all but the newest invocation below each root, beside which the next one is
+    to be seen.
     """
     parents = {row.span_id: row.parent for row in rows if not row.log}
     newest: dict[bytes, Assembled] = {}
@@ -194,7 +190,7 @@ def _stored(rows: Sequence[Row], settled: Sequence[Assembled]) -> frozenset[int]
             done |= newest[top].span_ids
         newest[top] = one
     spans = {bytes.fromhex(span_id) for span_id in done}
-    return frozenset(place for place, row in enumerate(rows) if row.stored or row.span_id in spans)
+    return frozenset(row.place for row in rows if row.span_id in spans)
 
 
 def _top(span_id: bytes, parents: Mapping[bytes, bytes]) -> bytes:
