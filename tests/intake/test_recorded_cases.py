@@ -1,6 +1,6 @@
 """The recorded traffic of every producer through the real intake into the real store: the very invocations that `reconstruct` gives.
 
-A sample runs always, all cases with RUBRICD_ALL_CASES=1. Two things are compared apart: the collector's name, which files do not have,
+A sample runs always, all cases with RUBRICD_ALL_CASES=1. What `reconstruct` does is what its own functions do here. Two things are compared apart: the collector's name, which files do not have,
 and by what it settled, which is `idle` at the end of a file.
 """
 
@@ -16,9 +16,12 @@ from typing import Any
 
 import pytest
 
-from monitor.commands.files import assembled_invocations
+from collectors.otlp.request import split
+from monitor.assembly import AssemblyContext, assemble
 from monitor.intake.later import assemble_later
 from monitor.intake.options import SettlementOptions
+from monitor.intake.recorded import recorded_traces
+from monitor.model.invocation import SettledBy
 from monitor.model.run import Query
 from monitor.model.wire import invocation_json
 from monitor.store.sqlite import SqliteStore
@@ -102,9 +105,19 @@ def stored(batches: Sequence[Sequence[Piece]], restart_at: int) -> list[dict[str
 
 
 def reconstructed(folder: Path, scenario: str) -> list[dict[str, Any]]:
-    """What the files hold."""
-    files = [file for kind in ("otlp", "logs") if (file := folder / f"{scenario}.{kind}.jsonl").is_file()]
-    return compared([json.loads(json.dumps(invocation_json(one.invocation))) for one in assembled_invocations(files)])
+    """What the files hold, without log records that have no trace id: the daemon keeps none (contract section 3)."""
+    context = AssemblyContext(SettledBy.IDLE, "file")
+    requests = [
+        (piece.body, piece.signal)
+        for piece in pieces(folder, scenario)
+        if all(item.trace_id for item in split(piece.body, piece.signal).items)
+    ]
+    found = [
+        made.invocation
+        for one in recorded_traces(requests)
+        for made in assemble(one.spans, one.logs, context, one.beside)
+    ]
+    return compared([json.loads(json.dumps(invocation_json(one))) for one in found])
 
 
 def compared(invocations: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
