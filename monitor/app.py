@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
 
@@ -55,6 +56,11 @@ LOG = logging.getLogger(__name__)
 
 DRAIN_SECONDS = 20.0
 """How long evaluations under way may take to end at a drain; what is not done by then is released and judged after the restart."""
+
+WORK_THREADS = 16
+"""Threads for what waits for the store: runs of monitors, claims, verdicts, upkeep. Intake, settling and the server have their own, so that
+none of it can hold them up.
+"""
 
 ONLY_PROCESS = "the process that holds the storage folder"
 """Owner of the export lease: the folder's lock admits one process, so the successor of a killed one need not wait for its lease to end."""
@@ -369,6 +375,7 @@ async def run_daemon(file: Path, environment: Mapping[str, str]) -> None:
     configure_logging(configuration.settings.logging.level, configuration.settings.logging.format)
     app = App(configuration, SystemClock(), reread)
     loop = asyncio.get_running_loop()
+    loop.set_default_executor(ThreadPoolExecutor(WORK_THREADS, thread_name_prefix="work"))
     stopping: asyncio.Future[bool] = loop.create_future()  # whether to wait for a last scrape
 
     def stop(last_scrape: bool) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 
@@ -58,7 +58,7 @@ class Upkeep:
 
     def __init__(self, kept: Kept) -> None:
         self._kept = kept
-        self._settling = threading.Lock()
+        self._settling = ThreadPoolExecutor(1, thread_name_prefix="settle")  # a slow query of others' holds up no trace
         self._tasks: list[asyncio.Task[None]] = []
         self.pending: dict[str, int] = {}
         self._received: deque[tuple[float, dict[str, float]]] = deque()
@@ -83,15 +83,11 @@ class Upkeep:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         self._kept.conversations.pause()
         await self.between_steps(self._kept.settler.pause)
+        self._settling.shutdown(wait=False)
 
     async def between_steps(self, change: Callable[[], None]) -> None:
-        """Do something while no step of settling is under way."""
-
-        def alone() -> None:
-            with self._settling:
-                change()
-
-        await asyncio.to_thread(alone)
+        """Do something while no step of settling is under way: on the one thread that settles."""
+        await asyncio.get_running_loop().run_in_executor(self._settling, change)
 
     async def _every(self, name: str, seconds: float, step: Callable[[], Awaitable[bool]]) -> None:
         """Call `step` again and again, at once where it says that there is more. A fault is logged once until it changes."""
@@ -110,10 +106,9 @@ class Upkeep:
 
     async def _settle(self) -> bool:
         def step() -> bool:
-            with self._settling:
-                return self._kept.settler.step(self._kept.steady.now(), self._kept.clock.now()).more
+            return self._kept.settler.step(self._kept.steady.now(), self._kept.clock.now()).more
 
-        return await asyncio.to_thread(step)
+        return await asyncio.get_running_loop().run_in_executor(self._settling, step)
 
     async def _complete(self) -> bool:
         kept = self._kept

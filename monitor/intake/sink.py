@@ -25,6 +25,11 @@ from monitor.telemetry import DropReason, Telemetry
 MAX_IN_FLIGHT_BYTES = 256 * 1024**2
 """Request bytes between arrival and acknowledgement past which intake answers Overloaded: four of the largest requests."""
 
+NEW_TRACES_UNTIL = 0.9
+"""From this fullness on only requests are taken of which half belongs to open traces: these are to become whole, settle and make room. So
+whole traces are shed, and those that were begun are not cut.
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class EarlyDrop:
@@ -154,10 +159,21 @@ class Intake:
             answer.set_result(found.accepted)
 
         if found.kept:
+            self._prefer_open_traces(found, collector)
             self._append(found, collector, kept_below).add_done_callback(taken)
         else:
             taken()
         return answer
+
+    def _prefer_open_traces(self, found: _Sorted, collector: str) -> None:
+        if max(self._index.fullness, self._journal.fullness) < NEW_TRACES_UNTIL:
+            return
+        continued = sum(item.trace_id in self._index for _, item in found.kept)
+        if 2 * continued < len(found.kept):
+            self._telemetry.rejected(collector, RejectReason.OVERLOADED, len(found.request.items))
+            raise Overloaded(
+                "little room is left for unsettled data; it is for traces that are open and wait to settle", 3.0
+            )
 
     def _append(self, found: _Sorted, collector: str, kept_below: float) -> Future[JournalPosition]:
         """Write what is kept; it is indexed by the committer, in journal order, once it is durable."""
