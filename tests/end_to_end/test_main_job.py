@@ -32,7 +32,7 @@ def configuration(judge: JudgeServer, **sections: Any) -> dict[str, Any]:
             "bookings": {
                 "rubrics": {"party_size_limit": {"objective": 0.95}, "polite": {}},
                 "sample": {"rate": 1.0, "max_per_hour": 100000},
-                "schedule": {"every": "1s"},
+                "schedule": {"every": "1s", "catch_up": 100},
                 "windows": ["1h"],
             }
         },
