@@ -35,7 +35,10 @@ def test_the_exact_interval_holds_every_total_that_is_not_refuted(population: in
     lower, upper = hypergeometric_interval(passed, drawn, population)
     for total in range(passed, population - (drawn - passed) + 1):
         law = stats.hypergeom(population, total, drawn)
-        kept = law.cdf(passed) > 0.025 and law.sf(passed - 1) > 0.025
+        masses = (law.cdf(passed), law.sf(passed - 1))
+        if min(abs(mass - 0.025) for mass in masses) < 1e-9:
+            continue  # 14 of 560, say: equal but for rounding
+        kept = min(masses) > 0.025
         assert (lower - 1e-12 <= total / population <= upper + 1e-12) is bool(kept), total
 
 
