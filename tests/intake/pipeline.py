@@ -17,6 +17,7 @@ from collectors.sink import Encoding, Signal
 from monitor.clock import SystemClock
 from monitor.intake.index import Index
 from monitor.intake.journal import Journal
+from monitor.intake.later import assemble_later
 from monitor.intake.options import SettlementOptions
 from monitor.intake.replay import replay
 from monitor.intake.settler import Settler
@@ -34,10 +35,12 @@ class Pipeline:
         self.clock = SystemClock()
         telemetry = Telemetry(CollectorRegistry())
         self.journal = Journal(folder / "journal", self.clock, segment_bytes=30_000)
-        self.store = SqliteStore(folder)
+        self.store = SqliteStore(folder, assemble_later)
         self.index = Index(SettlingRules(settle_after=0.02))
         self.intake = Intake(self.journal, self.index, telemetry, self.clock)
-        self.settler = Settler(self.journal, self.index, self.store, telemetry, SettlementOptions(("quality",)))
+        self.settler = Settler(
+            self.journal, self.index, self.store, telemetry, SettlementOptions(("quality",), heads_first=True)
+        )
         replay(self.journal, self.index, telemetry, self.store.consumed_positions)
         self.settler.listen(self.clock.now())
 
