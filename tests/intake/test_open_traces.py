@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Callable
 from pathlib import Path
 
@@ -269,3 +270,25 @@ def test_open_traces_in_the_real_store(open_desk: Callable[..., Desk], tmp_path:
     listed = sorted(store.list_invocations(Query(trace_id=trace)).items, key=lambda one: str(one["started_at"]))
     assert [one["revision"] for one in listed] == [1, 2, 1]
     store.close()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_session_in_any_order_ends_the_same(open_desk: Callable[..., Desk], seed: int) -> None:
+    """Spans in any order, half of them twice, settling and a restart in between: the same runs with the same meanings, none twice."""
+    draw = random.Random(seed)
+    spans = [one for number in range(4) for one in run(number)] + [CONNECTION]
+    order = [*spans, *(one for one in spans if draw.random() < 0.5)]
+    draw.shuffle(order)
+    desk = open_desk()
+    restart_at = draw.randrange(len(order))
+    for number, one in enumerate(order):
+        if number == restart_at:
+            desk.restart()
+        desk.send(traces(one))
+        desk.wait(draw.choice([1.0, 31.0, 65.0]))
+    for _ in range(2):
+        desk.wait(901.0)
+    found = [one.invocation for one in desk.stored("t")]
+    assert sorted(one.user_input or "" for one in found) == [f"Question {number}?" for number in range(4)]
+    assert sorted(len(one.tool_calls) for one in found) == [1, 1, 1, 1]
+    assert desk.index.open_items == 0
