@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Any
 
 from collectors.span import LogRecord, Span
-from monitor.assembly.completeness import missing_fields
+from monitor.assembly.completeness import CUT_FIRST, missing_fields
 from monitor.assembly.conventions.table import worth_asking
 from monitor.assembly.deduplicate import unique_logs, unique_spans
 from monitor.assembly.deltas import resolve_deltas
@@ -271,16 +271,27 @@ def _invocation(one: Segment, around: Surroundings, rest: _Beside, context: Asse
         completeness=Completeness(context.settled_by, (), notes.capture, context.late_spans),
     )
     return Assembled(
-        _completed(invocation, notes, context, calls_hidden=calls.hidden),
+        _completed(invocation, notes, context, one, calls_hidden=calls.hidden),
         frozenset(node.span_id for node in one.members if not node.phantom),
         tuple(notes.provenance),
     )
 
 
-def _completed(invocation: Invocation, notes: Notes, context: AssemblyContext, *, calls_hidden: bool) -> Invocation:
+def _completed(
+    invocation: Invocation, notes: Notes, context: AssemblyContext, one: Segment, *, calls_hidden: bool
+) -> Invocation:
     missing = missing_fields(invocation, calls_hidden=calls_hidden)
+    for name in CUT_FIRST.intersection(missing):
+        if notes.capture.get(name) in (None, Capture.NOT_CAPTURED) and _has_dropped(one):
+            notes.capture[name] = Capture.TRUNCATED
     done = Completeness(context.settled_by, missing, _clean(invocation, notes), context.late_spans)
     return replace(invocation, completeness=done)
+
+
+def _has_dropped(one: Segment) -> bool:
+    """Whether an SDK's limits took attributes or events off a span."""
+    spans = (node.record.span for node in one.members if node.record is not None)
+    return any(span.dropped_attributes_count or span.dropped_events_count for span in spans)
 
 
 def _clean(invocation: Invocation, notes: Notes) -> Mapping[str, Capture]:

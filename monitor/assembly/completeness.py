@@ -21,6 +21,10 @@ FIELDS = (
 """Fields that `missing` may name: those that a telemetry can lack."""
 
 
+CUT_FIRST = frozenset({"user_input", "final_response", "system_instructions", "tool_definitions"})
+"""Fields in attributes and events that fall victim to an SDK's limits on their number: the oldest go first."""
+
+
 def missing_fields(invocation: Invocation, *, calls_hidden: bool) -> tuple[str, ...]:
     """The fields without a value, in the order of the contract. A failed run has no answer that could be missing.
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from monitor.assembly.facts import Field, value
-from monitor.assembly.messages import ANSWERS, answers_in, calls_in, goes_on
+from monitor.assembly.messages import ANSWERS, answers_in, calls_in
 from monitor.assembly.neighbourhood import Unit
 from monitor.assembly.scopes import Scope
-from monitor.assembly.turns import given
+from monitor.assembly.turns import given, goes_on
 from monitor.assembly.units import fact_of, unit_messages
 from monitor.assembly.values import canonical
 from monitor.model.invocation import Message, Part

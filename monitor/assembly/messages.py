@@ -154,11 +154,6 @@ def answers_in(messages: Iterable[Message]) -> list[Part]:
     return [part for message in messages for part in message.parts if part.get("type") in ANSWERS]
 
 
-def goes_on(before: Sequence[Message], messages: Sequence[Message]) -> bool:
-    """Whether a list begins with another one, told by identity: lists that do are read so that they share their messages (`told`)."""
-    return bool(before) and len(messages) >= len(before) and messages[len(before) - 1] is before[-1]
-
-
 def fingerprint(messages: Iterable[Message]) -> str:
     """32 hex digits that are equal for messages that say the same, whatever shape they came in; system messages do not count."""
     digest = blake2b(digest_size=16)
@@ -245,6 +240,9 @@ def _is_loose(item: Any) -> bool:
     kind = kind if isinstance(kind, str) else ""
     if kind in _ITEM_TYPES or kind in _ROLES or kind == "message":
         return False
+    content = item.get("content")
+    if isinstance(content, dict) and "parts" in content:
+        return False  # a candidate of Gemini's
     return "type" in item or (set(item) <= {"text", "content"}) or bool({"toolUse", "toolResult"} & set(item))
 
 

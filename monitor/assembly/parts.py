@@ -110,7 +110,7 @@ def part_of(block: Any) -> Part:
     for key, build in _UNTYPED.items():
         if key in block:
             return build(block)
-    return {"type": str(kind or "unknown")} | _safe(block)
+    return _safe(block) | {"type": str(kind or "unknown")}
 
 
 def _typed_part(kind: str, lowered: str, block: Block) -> Part:
@@ -224,11 +224,11 @@ def _untyped_text(block: Block) -> Part:
     if isinstance(text, dict) and isinstance(text.get("value"), str):
         text = text["value"]  # Azure's threads
     if text is not None and not isinstance(text, str):
-        return {"type": "unknown"} | _safe(block)
+        return _safe(block) | {"type": "unknown"}
     if block.get("thought") is True:
         return _content_part("reasoning", text)
     if text is None and any(value is not None for value in block.values()):
-        return {"type": "unknown"} | _safe({key: value for key, value in block.items() if value is not None})
+        return _safe({key: value for key, value in block.items() if value is not None}) | {"type": "unknown"}
     return text_part(text)
 
 

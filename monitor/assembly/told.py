@@ -2,7 +2,7 @@
 
 An agent sends its whole history with every model call. What a list has in common with an earlier one of the trace is not read again, and the
 messages are the same objects: where two lists have one in common, all before it is common too, so that later steps can tell by identity
-what they have seen (`messages.goes_on`).
+what they have seen (`turns.goes_on`).
 """
 
 from __future__ import annotations

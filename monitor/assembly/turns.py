@@ -74,3 +74,8 @@ def split_turns(models: Sequence[Unit]) -> list[list[Unit]]:
             text.strip() for message in value(unit.node.facts, Field.OUTPUT) or () if (text := message_text(message))
         }
     return turns
+
+
+def goes_on(before: Sequence[Message], messages: Sequence[Message]) -> bool:
+    """Whether a list begins with another one, told by identity: lists that do are read so that they share their messages (`told`)."""
+    return bool(before) and len(messages) >= len(before) and messages[len(before) - 1] is before[-1]

@@ -309,3 +309,71 @@ def test_model_calls_that_are_not_recorded() -> None:
     """An agent whose model calls have no spans lacks them; they are not counted as none."""
     assert "model_calls" in only(agent(1), tool(2, "find", parent=1)).completeness.missing
     assert "model_calls" not in only(chat(1)).completeness.missing
+
+
+def test_attributes_that_an_sdk_dropped_are_cut_not_absent() -> None:
+    """Where limits took attributes or events off a span, content that lacks may have been among them."""
+    run = only(agent(1, until=9), chat(2, [text("user", "q")], parent=1, dropped_attributes_count=3))
+    assert "final_response" in run.completeness.missing
+    assert run.completeness.capture["final_response"] is Capture.TRUNCATED
+    assert "user_input" not in run.completeness.capture
+    assert (
+        only(agent(1, until=9), chat(2, [text("user", "q")], parent=1)).completeness.capture.get("final_response")
+        is not Capture.TRUNCATED
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ("__REDACTED__", Capture.REDACTED),
+        ("[REDACTED]", Capture.REDACTED),
+        ("<elided>", Capture.REDACTED),
+        ('[{"role": "user", "parts": [{"type": "text", "content": "a long qu', Capture.TRUNCATED),
+        (J([{"role": "user", "parts": [{"type": "text"}]}]), Capture.NOT_CAPTURED),
+        (J([{"role": "user", "parts": [{"type": "text", "content": "<REDACTED>"}]}]), Capture.REDACTED),
+    ],
+)
+def test_what_stands_in_the_place_of_content(given: str, reason: Capture) -> None:
+    """Markers, cut JSON and parts of a type alone are no content: the field is missing, and the reason is told."""
+    run = only(chat(1, attributes={"gen_ai.input.messages": given}))
+    assert (run.user_input, run.completeness.capture["user_input"]) == (None, reason)
+    assert "user_input" in run.completeness.missing
+
+
+def test_content_that_lies_elsewhere() -> None:
+    """Content by reference is not fetched: the field is missing and says that it is kept elsewhere."""
+    run = only(
+        chat(
+            1, attributes={"gen_ai.input.messages_ref": "s3://b/i.json", "gen_ai.output.messages_ref": "s3://b/o.json"}
+        )
+    )
+    assert (run.user_input, run.final_response) == (None, None)
+    assert {run.completeness.capture[name] for name in ("user_input", "final_response")} == {Capture.REFERENCED}
+
+
+def native(name: str) -> tuple[Any, Any]:
+    """A provider's own request and response: a question, a call of a tool, its answer, and the final text."""
+    shapes: dict[str, tuple[list[Any], Any]] = {
+        "openai": ([{"role": "assistant", "content": None, "tool_calls": [{"id": "c1", "type": "function", "function": {"name": "find", "arguments": '{"x": 1}'}}]}, {"role": "tool", "tool_call_id": "c1", "content": "found"}], {"choices": [{"message": {"role": "assistant", "content": "a"}}]}),
+        "responses": ([{"type": "function_call", "call_id": "c1", "name": "find", "arguments": '{"x": 1}'}, {"type": "function_call_output", "call_id": "c1", "output": "found"}], {"output": [{"type": "reasoning", "summary": []}, {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "a"}]}]}),
+        "anthropic": ([{"role": "assistant", "content": [{"type": "tool_use", "id": "c1", "name": "find", "input": {"x": 1}}]}, {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "c1", "content": "found"}]}], {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "a"}]}),
+        "bedrock": ([{"role": "assistant", "content": [{"toolUse": {"toolUseId": "c1", "name": "find", "input": {"x": 1}}}]}, {"role": "user", "content": [{"toolResult": {"toolUseId": "c1", "content": [{"text": "found"}]}}]}], {"output": {"message": {"role": "assistant", "content": [{"text": "a"}]}}}),
+        "gemini": ([{"role": "model", "parts": [{"function_call": {"id": "c1", "name": "find", "args": {"x": 1}}}]}, {"role": "user", "parts": [{"function_response": {"id": "c1", "name": "find", "response": "found"}}]}], {"candidates": [{"content": {"role": "model", "parts": [{"text": "a"}]}}]}),
+    }  # fmt: skip
+    told, response = shapes[name]
+    asked = {"role": "user", "parts": [{"text": "q"}]} if name == "gemini" else {"role": "user", "content": "q"}
+    return {"contents" if name == "gemini" else "messages": [asked, *told]}, response
+
+
+@pytest.mark.parametrize("provider", ["openai", "responses", "anthropic", "bedrock", "gemini"])
+def test_provider_native_payloads_inside_opaque_values(provider: str) -> None:
+    """A whole request and response as JSON text, in a dialect that knows nothing of them, give input, call, result and answer."""
+    request, response = native(provider)
+    run = only(
+        span(1, "model", {"lmnr.span.type": "LLM", "lmnr.span.input": J(request), "lmnr.span.output": J(response)})
+    )
+    assert (run.user_input, run.final_response) == ("q", "a")
+    assert [(one.id, one.name, one.arguments, one.result) for one in run.tool_calls] == [
+        ("c1", "find", {"x": 1}, "found")
+    ]

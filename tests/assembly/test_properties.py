@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collectors.span import LogRecord, Span
@@ -95,17 +97,56 @@ def test_a_lost_span_concerns_its_own_invocation_only(
             assert left[key] == whole[key]
 
 
+DROPPED = ("langgraph--langsmith-otel/s15_two_runs_at_once", "openai--openinference/s4_two_turns_same_session", "google-adk--v1/s4_two_turns_same_session")  # fmt: skip
+"""Cases of two invocations; the property was shown once for every recorded case (631 spans)."""
+
+
+@pytest.mark.parametrize("case", DROPPED)
+def test_a_lost_span_of_a_recording_concerns_its_own_invocation_only(shared: Path, case: str) -> None:
+    """Without any one span the invocations that did not hold it are what they were, and no invocation takes from two."""
+    spans, logs = load([(shared / "traces" / f"{case}.otlp.jsonl")])
+    whole = {made.invocation.id: made for made in assemble(spans, logs, CONTEXT)}
+    owner = {member: key for key, made in whole.items() for member in made.span_ids}
+    for lost in spans:
+        left = {made.invocation.id: made for made in assemble([one for one in spans if one is not lost], logs, CONTEXT)}
+        for key, made in whole.items():
+            assert lost.span_id in made.span_ids or left[key].invocation == made.invocation
+        assert all(len({owner[one] for one in made.span_ids if one in owner}) == 1 for made in left.values())
+
+
 KEYS_INSIDE = (
     "role", "parts", "content", "type", "text", "tool_calls", "function", "name", "arguments", "id", "messages", "choices", "message",
     "lc", "kwargs", "data", "generations", "output", "toolUse", "toolResult", "function_call", "function_response", "response", "args",
+    "items", "toolRequest", "tool_call", "tool_call_result", "origin", "usage", "input", "0", "00",
 )  # fmt: skip
-VALUES = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=30) | st.binary(max_size=8)
-    | st.sampled_from(["[{", '"[{\\"role\\"', "{'a': ", "AIMessage(content=", "content='", "\ud83c".encode("utf-16", "surrogatepass").decode("utf-16", "replace"), "__REDACTED__"])
-    | st.sampled_from([json.dumps([text("user", "x")]), json.dumps({"messages": [["human", "x"]]}), '{"lc":1,"kwargs":{}}']),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=8) | st.sampled_from(KEYS_INSIDE), inner, max_size=5),
-    max_leaves=12,
+LEAVES: tuple[Any, ...] = (
+    None, True, False, 0, -7, 2**70, 1.5, float("nan"), float("inf"), "", " ", "plain", "ünï\x00", "x" * 300, b"\xff\x00", "[{", '[{"role"', "{'a': ",
+    "AIMessage(content=", "content='", "\ud83c".encode("utf-16", "surrogatepass").decode("utf-16", "replace"), "__REDACTED__", "1e999", "-3",
+    json.dumps([text("user", "x")]), json.dumps({"messages": [["human", "x"]]}), '{"lc":1,"kwargs":{}}', "[" * 70 + "]" * 70, "{\"a\": NaN}",
 )  # fmt: skip
+
+
+def garbage(chance: random.Random, depth: int = 0) -> Any:
+    """A value of any shape: leaves, lists, objects with keys that mean something elsewhere, and JSON text of these."""
+    kind = chance.randrange(10)
+    if kind < 5 or depth > 3:
+        return chance.choice(LEAVES)
+    if kind < 7:
+        return [garbage(chance, depth + 1) for _ in range(chance.randrange(4))]
+    made = {chance.choice(KEYS_INSIDE): garbage(chance, depth + 1) for _ in range(chance.randrange(6))}
+    return json.dumps(made, default=str) if kind == 9 else made
+
+
+def attributes(seed: int) -> dict[str, Any]:
+    """Attributes of garbage; the seed stands for them, so that examples are quick to draw."""
+    chance = random.Random(seed)
+    keys = [
+        chance.choice(KEYS) if chance.random() < 0.9 else f"k{chance.randrange(99)}"
+        for _ in range(chance.randrange(13))
+    ]
+    return {key: chance.choice(WORDS) if chance.random() < 0.4 else garbage(chance) for key in keys}
+
+
 KEYS = (
     "gen_ai.operation.name", "gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.system_instructions", "gen_ai.tool.definitions",
     "gen_ai.tool.call.arguments", "gen_ai.tool.call.result", "gen_ai.tool.name", "gen_ai.agent.name", "gen_ai.request.model",
@@ -121,11 +162,12 @@ KEYS = (
     "mlflow.spanInputs", "mlflow.spanOutputs", "mlflow.chat.tools", "lk.chat_ctx", "lk.response.function_calls", "genkit:input",
     "genkit:metadata:subtype", "spring.ai.kind", "haystack.agent.input", "dify.app_id", "gen_ai.span.kind", "lmnr.span.type", "span.type",
     "request_data", "response_data", "logfire.msg", "mcp.method.name", "az.namespace", "sk.available_functions", "user_prompt", "query_source",
-    "message.tool_calls.0.tool_call.function.name", "llm.provider", "session.id", "anthropic.message.stop_reason",
+    "message.tool_calls.0.tool_call.function.name", "lk.input.base_span_id", "lk.input.dropped_from_base", "llm.prompts.0.prompt.text", "duration_ms", "prompt", "tool_name",
+    "gen_ai.response.id", "gen_ai.agent.call.id", "llm.input_messages.1.message.role", "llm.input_messages.01.message.role", "llm.provider", "session.id", "anthropic.message.stop_reason",
 )  # fmt: skip
 WORDS = ("invoke_agent", "chat", "execute_tool", "generate_content", "invoke_workflow", "LLM", "AGENT", "TOOL", "CHAIN", "tool", "workflow",
          "llm", "generation", "agent_run", "AGENT_RUN", "ai.generateText", "ai.toolCall", "tools/call", "chat_client", "claude_code.tool")  # fmt: skip
-ATTRIBUTES = st.dictionaries(st.sampled_from(KEYS) | st.text(max_size=12), VALUES | st.sampled_from(WORDS), max_size=12)
+SEEDS = st.integers(0, 2**32)
 NAMES = st.sampled_from(
     ["", "chat x", "invoke_agent x", "execute_tool y", "invocation", "call_llm", "raw_gen_ai_request", "llm_request"]
 )
@@ -136,6 +178,12 @@ EVENTS = st.sampled_from(
         "gen_ai.tool.message",
         "exception",
         "gen_ai.client.inference.operation.details",
+        "gen_ai.client.operation.exception",
+        "claude_code.user_prompt",
+        "claude_code.tool_result",
+        "codex.sse_event",
+        "gemini_cli.tool_call",
+        "gen_ai.content.prompt",
         "x",
     ]
 )
@@ -147,17 +195,16 @@ EVENTS = st.sampled_from(
             st.integers(1, 5),
             st.integers(0, 6),
             NAMES,
-            ATTRIBUTES,
+            SEEDS,
             st.integers(-3, 9),
             st.integers(0, 2),
             EVENTS,
-            ATTRIBUTES,
         ),
         max_size=6,
     ),
-    logs=st.lists(st.tuples(st.integers(0, 6), EVENTS, VALUES, ATTRIBUTES), max_size=3),
+    logs=st.lists(st.tuples(st.integers(0, 6), EVENTS, SEEDS), max_size=3),
 )
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(deadline=None, max_examples=300)
 def test_garbage_never_raises(spans: list[tuple], logs: list[tuple]) -> None:  # type: ignore[type-arg]
     """Any attributes, any parents (circles too), any times: no exception, and the result can be written as JSON."""
     from tests.assembly.building import event, log
@@ -166,16 +213,19 @@ def test_garbage_never_raises(spans: list[tuple], logs: list[tuple]) -> None:  #
         span(
             number,
             name,
-            attributes,
+            attributes(seed),
             parent=parent or None,
             at=at,
             status=status,
-            events=[event(happened, attributes=more)],
+            events=[event(happened, attributes=attributes(seed + 1))],
         )
-        for number, parent, name, attributes, at, status, happened, more in spans
+        for number, parent, name, seed, at, status, happened in spans
     ]
-    records = [log(number or None, name, body, attributes=attributes) for number, name, body, attributes in logs]
-    found = assemble(made, records, CONTEXT)
+    records = [
+        log(number or None, name, garbage(random.Random(seed)), attributes=attributes(seed))
+        for number, name, seed in logs
+    ]
+    found = assemble(made, records, replace(CONTEXT, explain=True))
     ties(made, records)
     for one in found:
         json.dumps(invocation_json(one.invocation), ensure_ascii=False, allow_nan=False).encode()
@@ -192,5 +242,5 @@ def test_deep_nesting() -> None:
     """Ten thousand spans inside each other, and JSON nested a thousand deep, are only long."""
     deep = "[" * 1000 + "]" * 1000
     chain = [chat(1, parent=None, attributes={"gen_ai.input.messages": deep})]
-    chain += [tool(i, "t", parent=i - 1, arguments=deep) for i in range(2, 10_000)]
+    chain += [tool(i, "t", parent=i - 1, arguments="{}" if i % 500 else deep) for i in range(2, 10_000)]
     assert len(assemble(chain, [], CONTEXT)) == 1
