@@ -1,6 +1,7 @@
 """A child process for crash tests of the whole way: accepts traces in two parts, settles and stores them, until it is killed.
 
-Usage: pipeline.py FOLDER FIRST_NUMBER. Prints the number of a trace once both parts are acknowledged.
+Usage: pipeline.py FOLDER FIRST_NUMBER [turns]. With `turns`, the two parts are model calls of one turn with a trace each. Prints the number
+of a trace once both parts are acknowledged.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from monitor.intake.settling import SettlingRules
 from monitor.intake.sink import Intake
 from monitor.store.sqlite import SqliteStore
 from monitor.telemetry import Telemetry
-from tests.intake.traffic import agent, tool, traces
+from tests.intake.traffic import agent, tool, traces, turn
 
 
 class Pipeline:
@@ -57,12 +58,13 @@ class Pipeline:
 def main() -> None:
     pipeline = Pipeline(Path(sys.argv[1]))
     numbers = count(int(sys.argv[2]))
+    turns = sys.argv[3:] == ["turns"]
 
     def work() -> None:
         for number in numbers:
             name = f"t{number}"
-            pipeline.send(traces(tool(name)))
-            pipeline.send(traces(tool(name), agent(name)))
+            for part in ((one,) for one in turn(name)) if turns else ((tool(name),), (tool(name), agent(name))):
+                pipeline.send(traces(*part))
             os.write(1, f"{number}\n".encode())
 
     for _ in range(2):

@@ -78,11 +78,14 @@ def test_erased_content_does_not_come_back_with_late_data(desk: Desk, store: Sql
     assert stored.invocations[0].invocation.final_response is None
 
 
-def test_every_acknowledged_trace_is_stored_once_whatever_dies(tmp_path: Path) -> None:
-    """A process killed while it accepts, settles, stores and trims: afterwards each acknowledged trace is one invocation, counted once."""
+@pytest.mark.parametrize("kind", [[], ["turns"]], ids=["traces", "turns"])
+def test_every_acknowledged_trace_is_stored_once_whatever_dies(tmp_path: Path, kind: list[str]) -> None:
+    """A process killed while it accepts, settles, stores and trims: afterwards each acknowledged trace, or turn over two traces, is one
+    invocation, counted once.
+    """
     acknowledged: set[int] = set()
     for killing in range(3):
-        command = [sys.executable, "-m", "tests.intake.pipeline", str(tmp_path), str(killing * 1_000_000)]
+        command = [sys.executable, "-m", "tests.intake.pipeline", str(tmp_path), str(killing * 1_000_000), *kind]
         child = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE)
         assert child.stdout is not None
         lines = [child.stdout.readline() for _ in range(60 + 41 * killing)]

@@ -131,3 +131,24 @@ def tool(trace: str, number: int = 1, parent: str = "root", **changes: object) -
 def run(trace: str, tools: int = 2) -> Sequence[Sent]:
     """A whole agent run: children first, as SDKs send them."""
     return [*(tool(trace, number) for number in range(1, tools + 1)), agent(trace)]
+
+
+def turn(name: str) -> tuple[Sent, Sent]:
+    """Two model calls of one turn, in traces of their own: `<name>`, which asks for a tool, and `<name>.2`, which has its answer."""
+    question = {"role": "user", "parts": [{"type": "text", "content": f"Question {name}?"}]}
+    asks = {
+        "role": "assistant",
+        "parts": [{"type": "tool_call", "id": f"call.{name}", "name": "look", "arguments": {}}],
+    }
+    told = {"role": "tool", "parts": [{"type": "tool_call_response", "id": f"call.{name}", "response": "yes"}]}
+    says = {"role": "assistant", "parts": [{"type": "text", "content": f"Answer {name}."}]}
+
+    def call(trace: str, given: list[object], out: object, at: float) -> Sent:
+        attributes = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.input.messages": json.dumps(given),
+            "gen_ai.output.messages": json.dumps([out]),
+        }
+        return Sent(trace, f"{trace}.root", start=at, end=at + 1, attributes=attributes)
+
+    return call(name, [question], asks, 0.0), call(f"{name}.2", [question, asks, told], says, 2.0)
