@@ -10,6 +10,7 @@ import struct
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import grpc
@@ -18,7 +19,7 @@ import pytest
 from tests.operations.conftest import Start
 from tests.operations.running import configuration, send
 from tests.support.daemon import Daemon, wait_for
-from tests.support.load import PROTOBUF, GrpcPoster, HttpPoster, agent_run
+from tests.support.load import PROTOBUF, GrpcPoster, HttpPoster, Run, agent_run
 
 MIB = 1024 * 1024
 SMALL_REQUESTS = int(os.environ.get("RUBRICD_SMALL_REQUESTS", "1000"))
@@ -125,16 +126,20 @@ def counts(daemon: Daemon, *names: str) -> list[float]:
 
 
 def test_very_many_requests_of_one_span(daemon: Daemon) -> None:
-    """Every span of traces that come span by span over one kept connection is counted, and in its invocation."""
+    """Every span of traces that come span by span over kept connections is counted, and in its invocation."""
     tools = 49
     received, dropped = counts(daemon, "spans_received", "spans_dropped")
     runs = [agent_run(tools, one_by_one=True) for _ in range(SMALL_REQUESTS // (tools + 1))]
-    poster = HttpPoster(daemon.http_port)
-    for place in range(tools + 1):
-        for run in runs:
-            assert poster.post(run.requests[place]), poster.status
-    assert poster.connections == 1
-    poster.close()
+
+    def deliver_all(some: list[Run]) -> int:
+        poster = HttpPoster(daemon.http_port)
+        taken = [poster.post(run.requests[place]) for place in range(tools + 1) for run in some]
+        poster.close()
+        assert all(taken)
+        return poster.connections
+
+    with ThreadPoolExecutor(8) as senders:
+        assert set(senders.map(deliver_all, [runs[number::8] for number in range(8)])) == {1}
     wanted = {run.trace_id: tools for run in runs}
 
     def arrived() -> dict[str, int]:
