@@ -136,8 +136,12 @@ class TurnSettling:
         lasts = [one.taken.trace.last_received for one in inside]
         lasts += [self._held.last_received(one.trace_id) for one in turns.traces if one.trace_id in self._held]
         rules = moment.rules
-        gathering = rules.settle_after + min(_GATHERING, rules.settle_after / 6)
-        until = max([moment.listening_since, *lasts]) + (rules.idle_timeout if turns.unfinished else gathering)
+        patience = rules.settle_after + min(_GATHERING, rules.settle_after / 6)
+        if turns.waits:
+            patience = rules.idle_timeout
+        elif turns.lacks_beginning:  # it was sent before, so it comes soon, or never
+            patience = 2 * rules.settle_after
+        until = max([moment.listening_since, *lasts]) + patience
         settles = any(one.taken.settled_by is not SettledBy.ROOT_ENDED or one.stored is not None for one in inside)
         if settles or moment.now >= until or self._held.full:
             return None

@@ -110,14 +110,18 @@ class Affected:
         return [one for turn in self.turns for one in turn]
 
     @property
-    def unfinished(self) -> bool:
-        """Whether a turn waits for tools, or goes on from what is not here yet."""
-        return any(_unfinished([piece for one in turn for piece in one.pieces]) for turn in self.turns)
+    def waits(self) -> bool:
+        """Whether a turn waits for tools: its newest call asked for some."""
+        return any(pieces[-1].waits for turn in self.turns if (pieces := _pieces(turn)))
+
+    @property
+    def lacks_beginning(self) -> bool:
+        """Whether a turn goes on from a call that is not here."""
+        return any(pieces[0].needs for turn in self.turns if (pieces := _pieces(turn)))
 
 
-def _unfinished(pieces: Sequence[Piece]) -> bool:
-    first, last = min(pieces, key=lambda one: one.key), max(pieces, key=lambda one: one.key)
-    return last.waits or bool(first.needs)
+def _pieces(turn: Iterable[Loose]) -> list[Piece]:
+    return sorted((piece for one in turn for piece in one.pieces), key=lambda one: one.key)
 
 
 def affected(fresh: Sequence[Loose], known: Mapping[str, Loose]) -> list[Affected]:

@@ -116,9 +116,9 @@ def test_a_turn_that_never_goes_on_settles_by_itself(desk: Desk) -> None:
 
 
 def test_what_goes_on_may_come_first(desk: Desk) -> None:
-    """A call whose beginning is not here waits for it as long; after that the beginning makes a revision under the id that is stored."""
+    """A call whose beginning is not here waits for it a while; after that the beginning makes a revision under the id that is stored."""
     desk.send(traces(THIRD))
-    assert desk.wait(899.0).traces == 0
+    assert desk.wait(59.0).traces == 0
     assert desk.wait(1.0).invocations == 1
     desk.send(traces(FIRST, SECOND))
     desk.wait(35.0)
@@ -236,6 +236,22 @@ def test_the_rest_of_a_call_that_waits(desk: Desk) -> None:
     desk.send(traces(SECOND, THIRD))
     assert desk.wait(35.0).spans == 4
     assert everything(desk) == [(ID, 1, 3, "At nine.")]
+
+
+def test_a_call_that_turns_out_to_be_an_agent(desk: Desk) -> None:
+    """A richer copy of a call says that it is an agent's run: it leaves the turn, whose id and first call stay."""
+    desk.send(traces(FIRST, SECOND))
+    desk.wait(900.0)
+    assert everything(desk) == [(ID, 1, 2, None)]
+    desk.send(traces(replace(agent("c2"), start=10.0, end=12.0)))
+    desk.wait(35.0)
+    found = {one.invocation.id: one.invocation for number in (1, 2) for one in desk.stored(f"c{number}")}
+    assert len(found) == 2
+    assert (found[ID].revision, found[ID].model_calls) == (2, 1)
+    assert desk.index.open_items == 0
+    desk.send(traces(THIRD))
+    desk.wait(900.0)
+    assert len(everything(desk)) == 2
 
 
 def test_a_waiting_trace_takes_about_a_kilobyte() -> None:
