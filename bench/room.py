@@ -101,14 +101,27 @@ def unsettled(given: argparse.Namespace, folder: Path) -> list[Row]:
 
 
 def start(given: argparse.Namespace, folder: Path) -> list[Row]:
-    """A journal of so many bytes, written as the daemon writes it, and how long the daemon takes until it is ready."""
+    """A journal of so many bytes, written as the daemon writes it, and how long the daemon takes until it is ready; the first row is without any."""
+    return [_started(folder / str(size), size) for size in (0.0, 0.2 if given.quick else given.journal_gb)]
+
+
+def _started(folder: Path, size: float) -> Row:
+    spans = _written_journal(folder / "data" / "journal", size)
+    room = {"path": str(folder / "data"), "journal": {"max_size": f"{int(size * 2) + 10}GiB"}}
+    with daemon(folder, more={**NEVER, "storage": room}) as one:
+        return {
+            "journal_gb": round(size, 1), "spans": spans, "ready_after_s": round(one.started_in, 2), "cpu_s": round(one.usage.cpu, 2),
+            "rss_mb": round(one.usage.rss_mb),
+        }  # fmt: skip
+
+
+def _written_journal(folder: Path, size: float) -> int:
+    """Fill a journal with requests; the number of spans."""
     from collectors.sink import Signal
     from monitor.clock import SystemClock
     from monitor.intake.journal import Journal
 
-    size = 0.2 if given.quick else given.journal_gb
-    one_folder = folder / "daemon"
-    journal = Journal(one_folder / "data" / "journal", SystemClock(), max_bytes=int(size * 2e9))
+    journal = Journal(folder, SystemClock(), max_bytes=int(size * 2e9) + 10**9)
     made, serials, spans = templates(8), itertools.count(1), 0
     while journal.size < size * 1e9:
         written = [
@@ -118,15 +131,4 @@ def start(given: argparse.Namespace, folder: Path) -> list[Row]:
         spans += sum(one.spans for one in made)
         written[-1].result()
     journal.close()
-    with daemon(
-        one_folder,
-        more={
-            **NEVER,
-            "storage": {"path": str(one_folder / "data"), "journal": {"max_size": f"{int(size * 2) + 10}GiB"}},
-        },
-    ) as one:
-        row = {
-            "journal_gb": round(size, 1), "spans": spans, "ready_after_s": round(one.started_in, 2), "spans_per_s": round(spans / one.started_in),
-            "cpu_s": round(one.usage.cpu, 2), "rss_mb": round(one.usage.rss_mb),
-        }  # fmt: skip
-    return [row]
+    return spans
