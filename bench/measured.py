@@ -157,11 +157,11 @@ class Daemon:
 
 
 @contextmanager
-def daemon(folder: Path, **settings: Any) -> Iterator[Daemon]:
-    """A daemon that is ready, and stopped at the end."""
+def daemon(folder: Path, ready_within: float = 60.0, **settings: Any) -> Iterator[Daemon]:
+    """A daemon that is ready within so many seconds, and stopped at the end."""
     one = Daemon(folder, **settings)
     try:
-        yield one.start()
+        yield one.start(ready_within)
     finally:
         one.stop()
 

@@ -108,7 +108,7 @@ def start(given: argparse.Namespace, folder: Path) -> list[Row]:
 def _started(folder: Path, size: float) -> Row:
     spans = _written_journal(folder / "data" / "journal", size)
     room = {"path": str(folder / "data"), "journal": {"max_size": f"{int(size * 2) + 10}GiB"}}
-    with daemon(folder, more={**NEVER, "storage": room}) as one:
+    with daemon(folder, 60.0 + 300.0 * size, more={**NEVER, "storage": room}) as one:
         return {
             "journal_gb": round(size, 1), "spans": spans, "ready_after_s": round(one.started_in, 2), "cpu_s": round(one.usage.cpu, 2),
             "rss_mb": round(one.usage.rss_mb),
