@@ -95,7 +95,7 @@ def deliver(poster: HttpPoster | GrpcPoster, body: bytes) -> None:
 
 
 def test_the_largest_requests_are_taken(start: Start, large: bytes) -> None:
-    """Requests of 63 MiB are taken over both transports, packed and not; what is over 64 MiB is refused; memory comes back."""
+    """Requests of 63 MiB are taken over both transports, packed and not; what is over 64 MiB is refused; memory is bounded."""
     daemon = start(configuration())
     assert 63 * MIB < len(large) < 64 * MIB
     packed = PROTOBUF | {"Content-Encoding": "gzip"}
@@ -108,7 +108,7 @@ def test_the_largest_requests_are_taken(start: Start, large: bytes) -> None:
     sender.close()
     wait_for(lambda: daemon.metric("rubricd_spans_settled_total") == 3, "the trace to settle", 60)
     assert counts(daemon, "spans_received") >= [9]
-    assert daemon.peak_memory() < 1000
+    assert daemon.peak_memory() < 1500  # 250 MiB for each of them, and what settling holds
     assert daemon.stop() == 0
 
 
