@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from collectors.span import Attributes, LogRecord, Span
 from monitor.assembly.told import Told
@@ -28,13 +28,14 @@ class Shape:
 
     `prefixes` are the first words of the keys (`gen_ai`, `llm`, `http`); `heads` their first two words, with a dot behind them where the
     key goes on (`gen_ai.prompt` and `gen_ai.prompt.` tell the two dialects apart). `words` are the prefixes and the first words of event
-    names, `names` the keys and the event names themselves; `ordered` are the keys as they came.
+    names, `names` the keys and the event names themselves; `ordered` are the keys as they came. `known` holds what `by_shape` has worked out.
     """
 
-    __slots__ = ("heads", "keys", "names", "ordered", "prefixes", "words")
+    __slots__ = ("heads", "keys", "known", "names", "ordered", "prefixes", "words")
 
     def __init__(self, keys: tuple[str, ...], events: tuple[str, ...]) -> None:
         heads = [_head(key) for key in keys]
+        self.known: dict[Any, Any] = {}
         self.ordered = keys
         self.keys = frozenset(keys)
         self.names = self.keys.union(events)
@@ -44,6 +45,23 @@ class Shape:
 
 
 _remembered = lru_cache(maxsize=1024)(Shape)
+
+_Told = TypeVar("_Told")
+
+
+def by_shape(ask: Callable[[Shape], _Told]) -> Callable[[Shape], _Told]:
+    """Ask each shape once. The answer lives as long as the shape: a cache of its own would keep the keys of thousands of spans that never
+    come again.
+    """
+
+    def told(shape: Shape) -> _Told:
+        try:
+            found: _Told = shape.known[told]
+        except KeyError:
+            found = shape.known[told] = ask(shape)
+        return found
+
+    return told
 
 
 class Record:

@@ -35,6 +35,9 @@ MAX_SPANS = 1000
 MAX_DEPTH = 64
 """Larger and deeper traces are rare, and assembled."""
 
+MAX_KEYS, MAX_LENGTH, MAX_RESOURCE = 96, 8192, 32_768
+"""So are spans with more attributes, or with longer keys, names and resources: what is remembered of them has to be small."""
+
 FAILED = "error"
 """Stands for the text of an error, which is content and not read."""
 
@@ -117,8 +120,15 @@ def sketch(spans: Sequence[RawItem], trace_id: str, context: AssemblyContext) ->
 def _seen(raw: RawItem) -> _Seen:
     span = CheckedSpan.FromString(raw.item)
     attributes = span.attributes
-    keys = _keys_of(tuple(attributes))
+    named = tuple(attributes)
+    if len(named) > MAX_KEYS or (len(raw.item) > MAX_LENGTH and sum(map(len, named)) > MAX_LENGTH):
+        raise _Uncertain
+    keys = _keys_of(named)
     said = tuple([attributes[key].string_value for key in keys.deciding]) if keys.deciding else ()
+    if len(span.name) + len(raw.scope) + len(span.trace_state) + sum(map(len, said)) > MAX_LENGTH:
+        raise _Uncertain
+    if len(raw.resource) > MAX_RESOURCE:
+        raise _Uncertain
     kind = _kind_of(keys, span.name, raw.scope, said)
     if kind is None or (span.events and not _plain_events(span, kind[0])):
         raise _Uncertain
@@ -250,7 +260,7 @@ class _Resource(NamedTuple):
     environment: str | None
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=1024)
 def _resource(raw: bytes) -> _Resource:
     found = {pair.key: pair.value.string_value for pair in CheckedResource.FromString(raw).attributes}
     environment = text_of(found.get("deployment.environment.name")) or text_of(found.get("deployment.environment"))
@@ -266,6 +276,8 @@ def _is_usable(text: str) -> bool:
 def _text(one: _Seen, key: str) -> str | None:
     """A short text; None where it is absent, a placeholder, or no text."""
     text: str | None = one.attributes[key].string_value if key in one.keys else None
+    if text and len(text) > MAX_LENGTH:
+        raise _Uncertain
     return text if text and _is_usable(text) else None
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 from collectors.span import Attributes
@@ -12,7 +11,7 @@ from monitor.assembly.conventions.reader import Reader, Texts, lookup, unquoted
 from monitor.assembly.definitions import definition_of, definitions_of, schema_of
 from monitor.assembly.facts import Facts, Field, SpanClass
 from monitor.assembly.messages import messages_of
-from monitor.assembly.record import Record, Shape
+from monitor.assembly.record import Record, Shape, by_shape
 from monitor.assembly.values import decode, number_of, withheld
 from monitor.model.invocation import Capture, Message, ToolDefinition
 
@@ -137,7 +136,7 @@ class _Present(NamedTuple):
     agent: bool
 
 
-@lru_cache(maxsize=1024)
+@by_shape
 def _present(shape: Shape) -> _Present:
     return _Present(
         finish=not shape.keys.isdisjoint(_FINISH_KEYS),

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import lru_cache
 
 from monitor.assembly.conventions.convention import Convention
 from monitor.assembly.conventions.reader import PLACEHOLDERS, Reader, Texts
 from monitor.assembly.facts import Facts, Field
-from monitor.assembly.record import Record, Shape
+from monitor.assembly.record import Record, Shape, by_shape
 from monitor.assembly.values import decode, withheld
 
 CONVERSATION_KEYS = (
@@ -81,7 +80,7 @@ class Identity(Convention):
         return reader.facts
 
 
-@lru_cache(maxsize=1024)
+@by_shape
 def _present(shape: Shape) -> tuple[str, ...]:
     return tuple(key for key in CONVERSATION_KEYS if key in shape.keys)
 

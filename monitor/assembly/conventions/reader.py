@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 
 from collectors.span import Attributes
@@ -11,7 +10,7 @@ from monitor.assembly.definitions import definitions_of
 from monitor.assembly.facts import Field, Found, SpanClass, rank
 from monitor.assembly.messages import lacking, listed_messages, read_messages, text_in, withheld_text
 from monitor.assembly.opaque import opaque_messages
-from monitor.assembly.record import Record, Shape
+from monitor.assembly.record import Record, Shape, by_shape
 from monitor.assembly.results import result_value
 from monitor.assembly.values import SENTINELS, decode, decode_any, number_of, plain, withheld
 from monitor.model.invocation import Capture, Message
@@ -29,7 +28,7 @@ class Texts:
 
     def __init__(self, wanted: Mapping[Field, Sequence[str]]) -> None:
         self._wanted = wanted
-        self.present = lru_cache(maxsize=512)(self._present)
+        self.present = by_shape(self._present)
 
     def _present(self, shape: Shape) -> tuple[tuple[Field, tuple[str, ...]], ...]:
         """The fields that a span with these keys may tell, with those of their keys that it has."""

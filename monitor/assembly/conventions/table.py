@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 
 from monitor.assembly.conventions.agent_framework import AgentFramework
 from monitor.assembly.conventions.agentcore import AgentCore
@@ -40,7 +39,7 @@ from monitor.assembly.conventions.span_types import SpanTypes
 from monitor.assembly.conventions.spring_ai import SpringAi
 from monitor.assembly.conventions.strands import Strands
 from monitor.assembly.conventions.vercel import Vercel
-from monitor.assembly.record import Shape
+from monitor.assembly.record import Shape, by_shape
 
 CONVENTIONS: tuple[Convention, ...] = (
     AnthropicSdk(),
@@ -81,7 +80,7 @@ CONVENTIONS: tuple[Convention, ...] = (
 )
 
 
-@lru_cache(maxsize=2048)
+@by_shape
 def worth_asking(shape: Shape) -> tuple[Convention, ...]:
     """The conventions that may recognise a span with these keys and event names; all for one without any."""
     if not shape.names:
