@@ -254,6 +254,7 @@ class Index:
                 return None
             self._open[trace.collector] -= 1
             self._settling[trace.collector] += 1
+            trace.held_until = 0.0  # should it be given back, it is due with the rest of its turn
             return Taken(trace_id, trace, SettledBy.ROOT_ENDED)
 
     # -- the journal's needs ---------------------------------------------------------------------------------------------

@@ -6,7 +6,7 @@ Every step may be cut off by a crash: the index comes back from the journal, and
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -18,14 +18,13 @@ from monitor.intake.journal import Journal
 from monitor.intake.material import FrameCache, Material, load
 from monitor.intake.opentrace import OpenTrace
 from monitor.intake.options import SettlementOptions
-from monitor.intake.parting import Parting
+from monitor.intake.parting import Part, Parting, PartStore
 from monitor.intake.privacy import dropped_by
-from monitor.intake.settlement import Settled, settle, unassembled
+from monitor.intake.settlement import NO_TIES, Settled, settle, unassembled
 from monitor.intake.settling import SettlingRules
 from monitor.intake.sketching import Head, sketched
-from monitor.intake.turn_settling import Due, Moment, Ready, TurnSettling
-from monitor.intake.turns import Window
-from monitor.model.run import NOT_READ, JournalPosition, StoredTrace, TiedTrace, TraceSettlement
+from monitor.intake.turn_settling import Due, Moment, Outcome, Ready, TieStore, TurnSettling
+from monitor.model.run import NOT_READ, JournalPosition, StoredTrace, TraceSettlement
 from monitor.store.protocol import StoreUnwritable
 from monitor.telemetry import DropReason, Telemetry
 
@@ -38,24 +37,10 @@ RETRY_SECONDS = 1.0
 UNSTORABLE_SECONDS = 60.0
 
 
-class TraceStore(Protocol):
+class TraceStore(PartStore, TieStore, Protocol):
     """The part of the Store protocol that settling needs."""
 
     def save_traces(self, settlements: Sequence[TraceSettlement]) -> None:
-        """See Store."""
-        ...
-
-    def trace(self, trace_id: str) -> StoredTrace | None:
-        """See Store."""
-        ...
-
-    def consumed_positions(self, trace_ids: Collection[str]) -> Mapping[str, JournalPosition]:
-        """See Store."""
-        ...
-
-    def tied_traces(
-        self, trace_ids: Collection[str], keys: Collection[int], windows: Collection[Window], limit: int
-    ) -> Sequence[TiedTrace]:
         """See Store."""
         ...
 
@@ -189,11 +174,24 @@ class Settler:
         """Store the invocations of open traces that are over; True when there were any to be looked at."""
         for part in self._parting.look(trace_ids, moment):
             if part.settlement is not None:
-                self._store.save_traces([part.settlement])
+                if not self._saved(part):
+                    continue
                 work.done = work.done.plus([Ready((), Settled(part.settlement, late=part.late))])
                 self._telemetry.late_spans.inc(part.late)
             self._index.looked_into(part.trace_id, part.inside, part.stored)
         return bool(trace_ids)
+
+    def _saved(self, part: Part) -> bool:
+        """Store what was found in an open trace. Where the store cannot take it, the trace settles as a whole, and the others wait for none of it."""
+        try:
+            self._store.save_traces([part.settlement] if part.settlement is not None else [])
+        except StoreUnwritable:
+            raise
+        except Exception as error:
+            logger.error("runs of open trace %s cannot be stored: %s", part.trace_id.hex(), place_of(error))
+            self._index.looked_into(part.trace_id, replace(part.inside, wanted=2**62), frozenset())
+            return False
+        return True
 
     def _read_open(self, trace: OpenTrace) -> Material | None:
         return load(trace, self._frames, self._dropped, None)
@@ -288,6 +286,8 @@ class Settler:
         """Whether other traces may make one turn with it: only traces without an agent's span, or what comes late for one."""
         if due.alone.ties.pieces:
             return True
+        if due.alone.ties is NO_TIES:  # nothing was read anew: it is ignored, or cannot be merged
+            return False
         return due.stored is not None and due.alone.late > 0 and self._turns.is_part(due.stored.trace_id)
 
     def _settle_turns(self, work: _Work, loose: Sequence[Due], moment: Moment) -> list[Ready]:
@@ -299,7 +299,15 @@ class Settler:
             pulled.append(taken)
             work.left.append(taken)  # given back, should the store fail
 
-        outcome = self._turns.settle(loose, moment, note)
+        try:
+            outcome = self._turns.settle(loose, moment, note)
+        except StoreUnwritable:
+            raise
+        except Exception as error:  # a fault of ours: each by itself, then, or nothing would settle any more
+            logger.error("which traces make one turn cannot be told: %s", place_of(error))
+            self._turns.forget(due.taken for due in loose)
+            outcome = Outcome(tuple([Ready((due.taken,), due.alone) for due in loose]), ())
+            pulled = []  # they are given back
         waits = {taken.trace_id for taken, _ in outcome.held}
         for due in loose:
             if due.taken.trace_id not in waits:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -169,6 +170,17 @@ def test_a_store_that_fails_is_tried_again(desk: Desk) -> None:
     desk.send(traces(*run(2)))
     desk.wait(31.0)
     assert len(stored(desk)) == 3
+
+
+def test_a_session_that_the_store_refuses_stops_no_other(desk: Desk) -> None:
+    """A fault of one open trace is logged, and the runs of the others are stored."""
+    desk.send(traces(*run(0)))
+    desk.send(traces(*run(1)))
+    for number in (0, 1):
+        desk.send(traces(*(replace(one, trace="other") for one in run(number))))
+    desk.store.refused = {trace_id("t").hex()}
+    desk.wait(31.0)
+    assert len(desk.stored("other")) == 2
 
 
 def test_turns_of_model_calls_alone(desk: Desk) -> None:

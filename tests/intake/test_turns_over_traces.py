@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,10 +12,11 @@ import pytest
 
 from monitor.assembly.pieces import Call, Piece
 from monitor.intake import held as held_module
+from monitor.intake import turn_settling
 from monitor.intake.held import Held
 from monitor.intake.turns import Loose
 from monitor.model.invocation import SettledBy
-from monitor.model.run import Query
+from monitor.model.run import Query, TraceSettlement
 from monitor.settings.tree import LateSpans
 from monitor.store.protocol import StoreUnwritable
 from monitor.store.sqlite import SqliteStore
@@ -191,6 +192,69 @@ def test_a_store_that_fails_keeps_the_turn_together(desk: Desk) -> None:
     assert desk.wait(40.0).invocations == 1
     assert everything(desk) == [(ID, 1, 3, "At nine.")]
     assert desk.index.open_items == 0
+
+
+def test_a_waiting_part_that_could_not_be_stored_is_due_with_the_rest(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its turn was complete, so it waits no more: whole and at once it is stored when that can be done."""
+    desk.send(traces(FIRST))
+    desk.wait(40.0)
+    desk.send(traces(SECOND, THIRD))
+
+    def full(settlements: Sequence[TraceSettlement]) -> None:
+        raise StoreUnwritable("no room")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(desk.store, "save_traces", full)
+        assert desk.wait(35.0).fault == "no room"
+    desk.wait(2.0)
+    assert everything(desk) == [(ID, 1, 3, "At nine.")]
+
+
+MORE = Sent("c4", "c4.more", "c4.root", 30.1, 30.2, {"gen_ai.operation.name": "embeddings"})
+
+
+@pytest.mark.parametrize("changes", [{"keep_spans": False}, {"late_spans": LateSpans.IGNORE}])
+def test_late_data_that_cannot_join_its_call(
+    desk: Desk, caplog: pytest.LogCaptureFixture, changes: dict[str, object]
+) -> None:
+    """A span of a stored call comes late, where the call's spans are not kept or late data is ignored: it counts, changes nothing, and stops no other."""
+    desk.configure(**changes)
+    desk.send(traces(ONLY))
+    desk.wait(35.0)
+    desk.send(traces(MORE))
+    desk.send(traces(agent("t")))
+    assert desk.wait(35.0).fault is None
+    assert desk.count("late_spans_total") == 1
+    assert (len(desk.stored("t")), everything(desk)) == (1, [(everything(desk)[0][0], 1, 1, "Yes.")])
+    assert (caplog.records, desk.index.open_items) == ([], 0)
+
+
+def test_an_agent_that_comes_after_its_call(desk: Desk, caplog: pytest.LogCaptureFixture) -> None:
+    """A model call whose agent runs for longer than the idle timeout is stored by itself; when the agent's span comes, it is a revision of that."""
+    under = replace(ONLY, parent="c4.agent")
+    desk.send(traces(under))
+    desk.wait(901.0)
+    asked = {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "desk"}
+    desk.send(traces(Sent("c4", "c4.agent", start=29, end=2000, attributes=asked)))
+    assert desk.wait(35.0).fault is None
+    [(_, revision, calls, _)] = everything(desk)
+    assert (revision, calls, desk.stored("c4")[0].invocation.agent_name) == (2, 1, "desk")
+    assert caplog.records == []
+
+
+def test_turns_that_cannot_be_told_stop_no_other(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A fault of ours in finding what belongs together: each trace settles by itself."""
+
+    def broken(*_: object) -> None:
+        raise IndexError
+
+    monkeypatch.setattr(turn_settling, "affected", broken)
+    desk.send(traces(FIRST, SECOND))
+    desk.send(traces(agent("t")))
+    desk.wait(40.0)
+    assert (len(desk.stored("t")), len(everything(desk)), desk.index.open_items) == (1, 2, 0)
 
 
 def test_a_turn_that_the_store_refuses_stops_no_other(desk: Desk) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from monitor.assembly.conventions.agent_framework import AgentFramework
 from monitor.assembly.conventions.agentcore import AgentCore
 from monitor.assembly.conventions.anthropic_sdk import AnthropicSdk
