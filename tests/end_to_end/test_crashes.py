@@ -23,14 +23,14 @@ ROUNDS = int(os.environ.get("RUBRICD_KILL_ROUNDS", "3"))
 WITHIN_SECONDS = float(os.environ.get("RUBRICD_KILL_SECONDS", "1500"))
 """After so long no further round is begun."""
 
-RUNS_OF_ROUND = 30
+RUNS_OF_ROUND = 21
 TOOLS = 2
 
 
 @pytest.fixture
 def judge() -> Iterator[JudgeServer]:
     """A judge slow enough to be caught in the middle of a call."""
-    with judge_server(latency=0.15) as server:
+    with judge_server(latency=0.08) as server:
         yield server
 
 
