@@ -170,7 +170,7 @@ class Intake:
             return
         continued = sum(item.trace_id in self._index for _, item in found.kept)
         if 2 * continued < len(found.kept):
-            self._telemetry.rejected(collector, RejectReason.OVERLOADED, len(found.request.items))
+            self._telemetry.rejected(collector_of(collector), RejectReason.OVERLOADED, len(found.request.items))
             raise Overloaded(
                 "little room is left for unsettled data; it is for traces that are open and wait to settle", 3.0
             )

@@ -104,9 +104,11 @@ class Judge:
         parameters: JudgeParameters | None = None,
         redaction: Redaction | None = None,
         purse: DailyBudget | None = None,
+        patience: float | None = None,
     ) -> Judgement:
         """Judge an invocation. `parameters` and `redaction` are those of the rubric version that it was drawn for, else the configured ones. `purse` is
-        the budget of who asks, beside the judge's own: what the evaluation is thought to use is reserved in both while it runs.
+        the budget of who asks, beside the judge's own: what the evaluation is thought to use is reserved in both while it runs. `patience`
+        is how many seconds it waits in each for those under way; then it fails as one for which the budget is used up, to be tried again.
 
         A rubric that needs no model is judged without one. Calls no model when the invocation lacks what the rubric needs.
         """
@@ -127,20 +129,27 @@ class Judge:
         seen = look(kind, spec, await self._redacted(invocation, self.redaction if redaction is None else redaction))
         if isinstance(seen, str):
             return _judgement(rubric, Judgement(Outcome.UNJUDGEABLE, unjudgeable_reason=seen), asked)
-        return await self._within_budget(self._task(rubric, kind, seen.spec, seen, asked), purse)
+        return await self._within_budget(self._task(rubric, kind, seen.spec, seen, asked), purse, patience)
 
     def _spent(self, rubric: Rubric, limit: str, parameters: JudgeParameters, whose: str = "") -> Judgement:
         wait = next_day(self.clock.now()) - self.clock.now()
         message = f"{limit} of {whose or f'judge {self.name}'} is used up until the next day (UTC)"
         return _failed(rubric, EvaluationFailure(ErrorType.RATE_LIMITED, message, False, wait), parameters)
 
-    async def _within_budget(self, task: _Task, purse: DailyBudget | None) -> Judgement:
+    async def _within_budget(self, task: _Task, purse: DailyBudget | None, patience: float | None) -> Judgement:
         """Ask once there is room in the budgets; who asks is looked at first, always in the same order, so that none waits for another in a circle."""
         name, messages, samples = task.rubric.name, task.messages, task.spec.num_samples
         with ExitStack() as held:
             for budget, whose in ((purse, "the monitor"), (self.budget, "")):
                 if budget is not None:
-                    reserved = await budget.reserve(self.clock, lambda: self.expected.of(name, messages, samples))
+                    try:
+                        async with asyncio.timeout(patience):
+                            reserved = await budget.reserve(
+                                self.clock, lambda: self.expected.of(name, messages, samples)
+                            )
+                    except TimeoutError:
+                        message = "the evaluation waits for what others leave of a day's budget"
+                        return _failed(task.rubric, EvaluationFailure(ErrorType.RATE_LIMITED, message), task.parameters)
                     if isinstance(reserved, str):
                         return self._spent(task.rubric, reserved, task.parameters, whose)
                     held.callback(budget.give_back, reserved)

@@ -311,7 +311,12 @@ class EvaluationWorkers:
         purse = self._budgets.purse(monitor) if self._budgets else None
         try:
             judgement = await judge.evaluate(
-                drawn_for.rubric, item.evaluation.invocation, drawn_for.parameters, redaction, purse
+                drawn_for.rubric,
+                item.evaluation.invocation,
+                drawn_for.parameters,
+                redaction,
+                purse,
+                self._tuning.lease_margin_seconds / 3,  # two budgets: the claim's lease is to outlive all of it
             )
         except Exception as error:
             judgement = broke(drawn_for, error)

@@ -78,6 +78,11 @@ def content(store: Store, one: Invocation) -> str | None:
 class ConversationsContract:
     """What a store promises of conversations."""
 
+    def test_figures_that_are_too_large_stop_nothing(self, store: Store) -> None:
+        """Turns that claim more tokens than fit a number are summed as far as it goes, and the conversation is complete."""
+        converse(store, *(turn(name, at, input_tokens=2**63 - 1, model_calls=2**62) for at, name in enumerate("abc")))
+        assert store.list_invocations(Query(conversation_id="c")).items
+
     def test_a_silent_conversation_is_complete(self, store: Store) -> None:
         """It waits while a turn is younger than the silence; then it is one candidate with what all turns say of it, and no invocation is."""
         first = turn(

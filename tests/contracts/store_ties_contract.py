@@ -86,3 +86,10 @@ class TiesContract:
         store.save_traces([newer])
         store.save_traces([tied(B, None, (2, 20), settled_at=T0 + 3 * day + 4)])
         assert found(store, 4) == {A}
+
+    def test_no_more_ties_come_than_go(self, store: Store) -> None:
+        """However many are saved at a time, those of a day ago are gone by then: the table does not grow with time."""
+        many = range(300)
+        store.save_traces([tied(f"{number:032x}", None, (number, 0)) for number in many])
+        store.save_traces([tied(f"a{number:031x}", None, (number, 0), settled_at=T0 + 86_401) for number in many])
+        assert len(found(store, *many)) == len(many)

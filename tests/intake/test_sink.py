@@ -7,6 +7,7 @@ import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from collectors.sink import Encoding, MalformedRequest, Overloaded, Signal
 from monitor.intake.index import Index
 from monitor.intake.settling import SettlingRules
 from monitor.intake.sink import EarlyDrop, Intake
+from monitor.model.origin import of_backfill
 from monitor.sampling import sampling_number
 from tests.intake.desk import RULES, Desk
 from tests.intake.traffic import agent, log, logs, pairs, run, span_id, tool, trace_id, traces
@@ -216,6 +218,21 @@ def test_too_many_open_spans_are_overloaded(desk: Desk) -> None:
     assert 3 < taken < 10
     index.finish(index.take_due(desk.clock.now() + 30.0, 0.0, 10).taken)
     intake.accept(traces(*run("more")), Signal.TRACES, Encoding.PROTOBUF, "otlp").result(timeout=10)
+
+
+def test_what_a_backfill_brings_is_counted_for_its_collector(desk: Desk) -> None:
+    """Shed or refused, it has the collector's label, and no series of its own."""
+    desk.index.max_open_items = 1000
+    for number in range(6):
+        desk.send(traces(*run(f"t{number}", 130)))
+    for number in range(6, 9):
+        desk.index.max_open_items = 800 if number == 8 else 1000
+        with suppress(Overloaded):
+            desk.intake.accept(
+                traces(*run(f"t{number}")), Signal.TRACES, Encoding.PROTOBUF, of_backfill("otlp", "b")
+            ).result(timeout=10)
+    assert {sample.labels["collector"] for family in desk.registry.collect() if family.name == "rubricd_spans_rejected"
+            for sample in family.samples if sample.value} == {"otlp"}  # fmt: skip
 
 
 def test_a_full_journal_is_overloaded(open_desk: OpenDesk) -> None:

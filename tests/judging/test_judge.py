@@ -15,7 +15,7 @@ from monitor.judging.client import CallFault, FaultKind, JudgeReply, JudgeReques
 from monitor.judging.clients.openai_client import OpenAIClient, read_completion
 from monitor.judging.clients.scripted import Line, ScriptedClient
 from monitor.judging.judge import Judge
-from monitor.judging.limits import DailyBudget, DailyUse
+from monitor.judging.limits import DailyBudget, DailyUse, Reservation
 from monitor.judging.looking import judge_deterministic
 from monitor.judging.retry import with_retries
 from monitor.model.invocation import Capture
@@ -526,6 +526,22 @@ async def test_evaluations_at_the_same_time_keep_the_days_budget() -> None:
     assert refused.failure is not None
     assert refused.failure.message == "tokens_per_day of the monitor is used up until the next day (UTC)"
     assert made.budget.use(clock.now()).tokens == 4000
+
+
+async def test_who_waits_too_long_for_room_is_given_back() -> None:
+    """A claim must not run out while its evaluation waits for others: after its patience it is told so, has asked nobody and holds nothing."""
+    made, client = judge(said("yes"), limits={"tokens_per_day": 7500})
+    purse = DailyBudget(Limits(tokens_per_day=2000))
+    for budget in (purse, made.budget):
+        held = await budget.reserve(made.clock, lambda: Reservation(7400.0))
+        assert isinstance(held, Reservation)
+        result = await made.evaluate(ONE, invocation(), purse=purse, patience=0.001)
+        assert result.failure is not None
+        assert (result.failure.type, result.failure.temporary) == (ErrorType.RATE_LIMITED, False)
+        assert "wait" in result.failure.message
+        budget.give_back(held)
+    assert (await made.evaluate(ONE, invocation(), purse=purse, patience=0.001)).outcome is Outcome.PASS
+    assert (len(client.requests), purse._held, made.budget._held) == (1, [], [])
 
 
 async def test_a_time_out_costs_its_prompt() -> None:

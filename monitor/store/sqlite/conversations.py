@@ -28,7 +28,7 @@ from monitor.store.sqlite.earlier import keep_conversation
 from monitor.store.sqlite.heads import FROM_HEAD, HEAD, read_invocation, read_or_bare
 from monitor.store.sqlite.revising import revise
 from monitor.store.sqlite.turns import let_go, release_turns
-from monitor.store.sqlite.values import compact
+from monitor.store.sqlite.values import compact, integer
 from monitor.store.sqlite.waiting import enqueue, withdraw
 
 LONGEST_SECONDS = 24 * 3600.0
@@ -146,12 +146,12 @@ def _values(turns: Sequence[_Turn], now: float) -> dict[str, Any]:
         "ended_at": last.ended_at,
         "window_at": min(last.ended_at / 1e9, now),
         "settled_by": weakest(SettledBy(turn.settled_by) for turn in turns).value,
-        "late_spans": sum(turn.late_spans for turn in turns),
+        "late_spans": integer(sum(turn.late_spans for turn in turns)),
         "has_error": int(any(turn.has_error for turn in turns)),
         "tools": compact(tools) if tools else None,
-        "model_calls": sum(turn.model_calls for turn in turns),
-        "input_tokens": None if None in inputs else sum(filter(None, inputs)),
-        "output_tokens": None if None in outputs else sum(filter(None, outputs)),
+        "model_calls": integer(sum(turn.model_calls for turn in turns)),
+        "input_tokens": None if None in inputs else integer(sum(filter(None, inputs))),
+        "output_tokens": None if None in outputs else integer(sum(filter(None, outputs))),
         "attributes": compact(attributes) if attributes else None,
         "upstream_probability": min(turn.probability for turn in turns),
         "kept_below": 1.0,

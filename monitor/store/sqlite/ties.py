@@ -40,7 +40,8 @@ def save_ties(connection: sqlite3.Connection, saved: Sequence[TraceSettlement]) 
         (row,) = connection.execute("SELECT n FROM traces WHERE trace_id = ?", (told.trace_id,)).fetchone()
         _save(connection, row, told.settled_at, tie)
     if tied:
-        _expire(connection, max(told.settled_at for told, _ in tied) - TIE_SECONDS)
+        before = max(told.settled_at for told, _ in tied) - TIE_SECONDS
+        _expire(connection, before, max(_EXPIRED_AT_ONCE, 2 * len(tied)))
 
 
 def _save(connection: sqlite3.Connection, row: int, settled_at: float, tie: TurnTie) -> None:
@@ -72,11 +73,11 @@ def drop_ties(connection: sqlite3.Connection, rows: Iterable[int]) -> None:
         connection.execute("DELETE FROM ties WHERE trace = ?", (row,))
 
 
-def _expire(connection: sqlite3.Connection, before: float) -> None:
-    """Forget old ties, some at a time. The newest without pieces stays: what an agent was set up with holds until it is set up anew."""
+def _expire(connection: sqlite3.Connection, before: float, limit: int) -> None:
+    """Forget old ties, some at a time, but more than come. The newest without pieces stays: what an agent was set up with holds until it is set up anew."""
     old = connection.execute(
         "SELECT trace, keys, pieces FROM ties WHERE settled_at < ? ORDER BY settled_at LIMIT ?",
-        (before, _EXPIRED_AT_ONCE),
+        (before, limit),
     ).fetchall()
     kept = [row for row, keys, pieces in old if not pieces and _is_newest(connection, keys)]
     drop_ties(connection, [row for row, _, _ in old if row not in kept])
