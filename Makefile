@@ -41,7 +41,9 @@ bench: $(STAMP)
 	$(BIN)/python -m bench
 
 torture: $(STAMP)
-	RUBRICD_KILL_ROUNDS=40 $(BIN)/python -m pytest tests/end_to_end/test_crashes.py tests/intake/test_with_sqlite.py tests/intake/test_journal_crash.py
+	RUBRICD_KILL_ROUNDS=200 RUBRICD_KILL_SECONDS=1500 RUBRICD_SMALL_REQUESTS=10000 RUBRICD_ALL_CASES=1 $(BIN)/python -m pytest \
+	  tests/end_to_end/test_crashes.py tests/end_to_end/test_clock_jumps.py tests/end_to_end/test_full_disk.py tests/operations/test_overload.py \
+	  tests/intake/test_with_sqlite.py tests/intake/test_journal_crash.py tests/intake/test_recorded_cases.py
 
 build: $(STAMP)
 	$(BIN)/python -m build
