@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from monitor.assembly import SetUp, agent_key
+from monitor.intake.faults import place_of
 from monitor.intake.index import Taken
 from monitor.intake.material import Material, decoded
 from monitor.intake.opentrace import OpenTrace
@@ -14,8 +17,13 @@ from monitor.intake.setups import SetUps, SetUpStore
 from monitor.intake.turn_settling import Due, Ready
 from monitor.model.invocation import SettledBy
 from monitor.model.run import JournalPosition, StoredTrace, TurnTie
+from monitor.store.protocol import StoreUnwritable
+
+logger = logging.getLogger(__name__)
 
 _FOR_EVER = 2**64
+
+_Found = TypeVar("_Found")
 
 Settle = Callable[[Taken, Material, StoredTrace | None], Settled]
 """The settlement of a trace as things stand."""
@@ -32,13 +40,16 @@ class Completing:
         """A trace that is being settled may set agents up; whether it does."""
         setups = _own(due)
         if setups:
-            self._setups.note(setups, due.material)
+            _or(None, due.taken, lambda: self._setups.note(setups, due.material))
         return bool(setups)
 
-    def stands(self, settled: Settled) -> bool:
+    def stands(self, taken: Taken, settled: Settled) -> bool:
         """Whether nothing is known that the agents of a trace, of which only heads were read, were set up with. What comes later is put
         beside them.
         """
+        return _or(False, taken, lambda: self._nothing_known(settled))
+
+    def _nothing_known(self, settled: Settled) -> bool:
         for change in settled.settlement.changes:
             invocation = change.invocation
             agents = frozenset([agent_key(invocation.service, invocation.agent_name)])
@@ -51,7 +62,7 @@ class Completing:
         """The settlement of a trace, with what its agents were set up with where it lacks that."""
         settled, agents = due.alone, due.alone.ties.agents
         if agents:
-            settled = self._beside(due, agents, settle)
+            settled = _or(settled, due.taken, lambda: self._beside(due, agents, settle))
         setups = _own(due)
         if not setups:
             return settled
@@ -72,8 +83,11 @@ class Completing:
             return due.alone
         return replace(settled, spans=due.alone.spans, duplicates=due.alone.duplicates, late=due.alone.late)
 
-    def revised(self, due: Due, settle: Settle) -> Iterator[Ready]:
+    def revised(self, due: Due, settle: Settle) -> Sequence[Ready]:
         """Runs that were stored before what set their agents up came: revisions with it. When all that is being settled is stored."""
+        return _or((), due.taken, lambda: tuple(self._revised(due, settle)))
+
+    def _revised(self, due: Due, settle: Settle) -> Iterator[Ready]:
         for trace_id in self._setups.lacking(_own(due)):
             stored = self._store.trace(trace_id)
             if stored is None or not stored.invocations or stored.spans is None:
@@ -87,6 +101,17 @@ class Completing:
             if body:
                 settled = settle(taken, decoded(body, b"", behind), stored)
                 yield Ready((), replace(settled, spans=0, duplicates=0, late=0))
+
+
+def _or(otherwise: _Found, taken: Taken, ask: Callable[[], _Found]) -> _Found:
+    """What is found, or what a run can do with: a fault of ours must not stop all other traces. Raises StoreUnwritable."""
+    try:
+        return ask()
+    except StoreUnwritable:
+        raise
+    except Exception as error:
+        logger.error("the set-ups of trace %s cannot be looked at: %s", taken.trace_id.hex(), place_of(error))
+        return otherwise
 
 
 def _own(due: Due) -> Sequence[SetUp]:

@@ -226,7 +226,7 @@ class Settler:
         standing = self._standing(work, heads, ready, now)
         self._save(work, [*standing, *self._completed(work, ready, now), *self._settle_turns(work, loose, moment)])
         for due in work.setups:
-            self._save(work, list(self._completing.revised(due, self._settling_at(now))))
+            self._save(work, self._completing.revised(due, self._settling_at(now)))
         return not work.unstorable
 
     def _head(self, taken: Taken, now: float) -> Head | None:
@@ -243,7 +243,7 @@ class Settler:
             self._completing.note(due)
         standing = []
         for head in heads:
-            if self._completing.stands(head.settled):
+            if self._completing.stands(head.taken, head.settled):
                 standing.append(Ready((head.taken,), head.settled))
                 continue
             found = self._due(head.taken, None, now)

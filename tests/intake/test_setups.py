@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from monitor.intake import setups
 from monitor.store.sqlite import SqliteStore
 from tests.intake.desk import Desk
 from tests.intake.traffic import Sent, agent, trace_id, traces
@@ -74,3 +75,23 @@ def test_a_set_up_that_comes_late_revises_its_runs(real: Desk) -> None:
     real.send(traces(agent("t", answer="Until seven, I think, or eight.", end=4.5)))
     real.wait(31.0)
     assert instructions(real, "t") == (3, "Be brief.")
+
+
+@pytest.mark.parametrize("heads_first", [False, True])
+def test_a_set_up_that_cannot_be_read_stops_no_run(
+    real: Desk, monkeypatch: pytest.MonkeyPatch, heads_first: bool
+) -> None:
+    """A fault of ours in reading a stored set-up again: runs of the agent settle without it."""
+
+    def broken(*_: object) -> None:
+        raise IndexError
+
+    real.send(traces(setup(1, "Be brief.", -10.0)))
+    real.wait(31.0)
+    real.configure(heads_first=heads_first)
+    real.restart()
+    monkeypatch.setattr(setups, "ties", broken)
+    real.send(traces(agent("t"), agent("u")))
+    assert real.wait(31.0).fault is None
+    assert (instructions(real, "t"), instructions(real, "u")) == ((1, None), (1, None))
+    assert real.index.open_items == 0
