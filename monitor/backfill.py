@@ -241,7 +241,7 @@ class Backfills:
             changed = await self._rereading.advance(one, self._clock.now())
             if changed == one:
                 return
-            await asyncio.to_thread(self._keep, changed)
+            await asyncio.to_thread(self._go_on, changed)
             if changed.read_until == one.read_until or self._clock.now() >= until:
                 return
 
@@ -252,10 +252,14 @@ class Backfills:
             return False
         changed = self._advanced(one)
         if changed != one:
-            self._keep(changed)
-            if changed.status is not BackfillStatus.RUNNING and one.collector is not None:
-                self._store.release_waiting(waits_as(one.id))
+            self._go_on(changed)
         return True
+
+    def _go_on(self, changed: Backfill) -> None:
+        """Keep where it is. What waits for one that has ended is let go first, or a crash in between would leave it waiting for ever."""
+        if changed.status is not BackfillStatus.RUNNING and changed.collector is not None:
+            self._store.release_waiting(waits_as(changed.id))
+        self._keep(changed)
 
     def _running(self) -> Backfill | None:
         return next((one for one in self._load() if one.status is BackfillStatus.RUNNING), None)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from collectors.collector import History, HistoryStretch
-from monitor.model.backfill import Backfill
+from monitor.model.backfill import Backfill, BackfillStatus
 from monitor.model.origin import of_backfill
 
 LOG = logging.getLogger(__name__)
@@ -47,9 +47,8 @@ class Rereading:
             return one
         history = self._histories().get(one.collector)
         if history is None:
-            return replace(
-                one, message=f"collector {one.collector} is not configured any more, or cannot be read again"
-            )
+            reason = f"collector {one.collector} is not configured any more, or cannot be read again"
+            return replace(one, status=BackfillStatus.FAILED, message=reason)
         try:
             stretch = await history.read(one.read_until, one.until, self._origin(one))
         except Exception as error:

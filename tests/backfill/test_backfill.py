@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +14,9 @@ from scipy.stats import binomtest
 
 from monitor.backfill import BackfillAsked, BackfillRefused, Backfills
 from monitor.clock import ManualClock
+from monitor.history import Rereading
 from monitor.model.backfill import BACKFILL_TICK, Backfill, BackfillStatus
+from monitor.model.origin import waits_as
 from monitor.model.run import Evaluation, Query
 from monitor.model.verdict import NotSelected, Outcome
 from monitor.scheduling.runner import ScheduledMonitor
@@ -51,13 +54,14 @@ class Bench:
         self.store, self.clock = store, ManualClock(T0 + 100_000)
         self.monitor = ScheduledMonitor(SETTINGS, (BOOKING,), needs_judge=True)
         self.left: float | None = None
+        self.rereading: Rereading | None = None
         budget = SimpleNamespace(remaining_ratio=lambda now: self.left)
         self.judges: dict[str, Any] = {"default": SimpleNamespace(budget=budget)}
         self.backfills = self.made()
 
     def made(self) -> Backfills:
         """As after a start of the process."""
-        return Backfills(self.store, self.clock, lambda: {"m": self.monitor}, lambda: self.judges)
+        return Backfills(self.store, self.clock, lambda: {"m": self.monitor}, lambda: self.judges, self.rereading)
 
     def history(self, count: int, monitors: tuple[str, ...] = ()) -> None:
         """Invocations one second apart from T0 on; `monitors` are to consider them."""
@@ -269,6 +273,24 @@ def test_a_monitor_that_is_gone_fails_the_backfill(bench: Bench) -> None:
     bench.monitor = rubrics
     bench.backfills.begin(bench.asked())
     assert len(bench.run()) == 3
+
+
+async def test_a_collector_that_is_gone_fails_the_backfill(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It does not stand in the way of the others, and what was read for it waits no more, also when the process dies at that moment."""
+    histories: dict[str, Any] = {"tempo": SimpleNamespace(earlier_seconds=60.0)}
+    bench.rereading = Rereading(lambda: histories, lambda _: 0)
+    bench.backfills = bench.made()
+    begun = bench.backfills.begin(bench.asked(collector="tempo"))
+    bench.store.save_traces([settlement(invocation("read"), monitors=(waits_as(begun.id),))])
+    histories.clear()
+    with monkeypatch.context() as patched:
+        patched.setattr(bench.backfills, "_keep", lambda _: 1 / 0)
+        with suppress(ZeroDivisionError):
+            await bench.backfills.read_on()
+    assert bench.store.oldest_waiting(waits_as(begun.id)) is None
+    await bench.backfills.read_on()
+    assert bench.standing()["status"] == "failed"
+    assert bench.backfills.step() is False
 
 
 def test_it_is_kept_as_json_whatever_a_newer_version_adds() -> None:

@@ -6,8 +6,9 @@ The row has no content of its own: what was said is that of its turns, read when
 from __future__ import annotations
 
 import json
+import logging
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,6 +31,8 @@ from monitor.store.sqlite.revising import revise
 from monitor.store.sqlite.turns import let_go, release_turns
 from monitor.store.sqlite.values import compact, integer
 from monitor.store.sqlite.waiting import enqueue, withdraw
+
+_log = logging.getLogger(__name__)
 
 LONGEST_SECONDS = 24 * 3600.0
 """A conversation that is never silent is completed after so long all the same, and goes on as revisions: a fixed id may be used for ever."""
@@ -87,8 +90,23 @@ def complete(
     ).fetchall()
     for number, conversation_id, service, environment, is_silent in due:
         due_by = None if is_silent else SettledBy.MAX_AGE
-        _complete(connection, number, (conversation_id, service, environment), monitors, now, due_by)
+        key = (conversation_id, service, environment)
+        _or_let_go(connection, number, lambda: _complete(connection, number, key, monitors, now, due_by))  # noqa: B023
     return len(due)
+
+
+def _or_let_go(connection: sqlite3.Connection, number: int, action: Callable[[], None]) -> None:
+    """Do something with a conversation. One that it cannot be done with is let go: it would stand in the way of all others for ever."""
+    connection.execute("SAVEPOINT conversation")
+    try:
+        action()
+    except (sqlite3.OperationalError, MemoryError):  # the disk's, the machine's
+        raise
+    except Exception as error:
+        _log.error("a conversation cannot be completed: %s", type(error).__name__)
+        connection.execute("ROLLBACK TO conversation")
+        let_go(connection, number)
+    connection.execute("RELEASE conversation")
 
 
 def _complete(
