@@ -11,7 +11,8 @@ from typing import Any
 
 from collectors.otlp.senders import Sender, of_grpc
 
-_Queues = dict[str, dict[str, deque[tuple["Future[Any]", Callable[[], Any]]]]]
+_Piece = tuple["Future[Any]", Callable[[], Any]]
+_Queues = dict[str, dict[str, deque[_Piece]]]
 
 
 class FairPool:
@@ -24,16 +25,34 @@ class FairPool:
 
     def work(self, sender: Sender, action: Callable[[], Any]) -> Future[Any]:
         """Do something for a sender on one of the threads. Raises RuntimeError after `shutdown`."""
-        future: Future[Any] = Future()
+        piece: _Piece = (Future(), action)
         with self._lock:
             connections = self._queues.setdefault(sender.address, {})
-            connections.setdefault(sender.connection, deque()).append((future, action))
+            connections.setdefault(sender.connection, deque()).append(piece)
         try:
             self._threads.submit(self._next)
         except RuntimeError:
-            future.cancel()
+            self._withdraw(sender, piece)
             raise
-        return future
+        return piece[0]
+
+    def _withdraw(self, sender: Sender, piece: _Piece) -> None:
+        """Take back what was refused. Where somebody has taken it up already, there is a call too few for what is left."""
+        with self._lock:
+            waiting = self._queues.get(sender.address, {}).get(sender.connection, deque())
+            is_there = piece in waiting
+            if is_there:
+                self._drop(sender, piece)
+        if not is_there:
+            threading.Thread(target=self._next, daemon=True).start()
+
+    def _drop(self, sender: Sender, piece: _Piece) -> None:
+        connections = self._queues[sender.address]
+        connections[sender.connection].remove(piece)
+        if not connections[sender.connection]:
+            del connections[sender.connection]
+        if not connections:
+            del self._queues[sender.address]
 
     def shutdown(self, wait: bool = True) -> None:
         """Take nothing more, and wait for what was taken."""
@@ -49,7 +68,7 @@ class FairPool:
         except BaseException as error:  # it is for who waits
             future.set_exception(error)
 
-    def _pop(self) -> tuple[Future[Any], Callable[[], Any]]:
+    def _pop(self) -> _Piece:
         """The next piece; its connection and its address go to the end of their rows."""
         with self._lock:
             address = next(iter(self._queues))

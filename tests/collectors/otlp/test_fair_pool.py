@@ -71,3 +71,17 @@ def test_the_sender_of_a_grpc_call_is_found_in_what_grpc_submits(
     assert {"10.0.0.1", "unknown"} <= set(pool._queues)
     gate.set()
     assert (call.result(5), strange.result(5)) == (7, 8)
+
+
+def test_what_comes_after_the_end_takes_nobodys_place(pool: FairPool, gate: threading.Event) -> None:
+    """Work that is refused because the pool shuts down keeps nothing that was taken from being done."""
+    pool.work(Sender("flood", "0"), gate.wait)
+    taken = [pool.work(Sender("early", "0"), partial(str, number)) for number in range(3)]
+    pool.shutdown(wait=False)
+    for number in range(3):
+        with pytest.raises(RuntimeError):
+            pool.work(Sender(f"late{number}", "0"), str)
+    gate.set()
+    pool.shutdown()
+    assert all(one.done() for one in taken)
+    assert pool._queues == {}
