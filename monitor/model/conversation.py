@@ -173,7 +173,10 @@ def _moved(path: str, place: int, calls: int, count: int) -> str:
 
 def digest(turns: Iterable[tuple[str, int]]) -> str:
     """What a conversation consists of, as a hash: (id, revision) of its turns in order."""
-    return sha256("\n".join(f"{name} {revision}" for name, revision in turns).encode(errors="replace")).hexdigest()
+    made = sha256()
+    for place, (name, revision) in enumerate(turns):
+        made.update(f"{'' if place == 0 else chr(10)}{name} {revision}".encode(errors="replace"))
+    return made.hexdigest()
 
 
 def merged_attributes(attributes: Iterable[Mapping[str, object]]) -> dict[str, object]:

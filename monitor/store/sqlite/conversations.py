@@ -8,8 +8,9 @@ from __future__ import annotations
 import json
 import logging
 import sqlite3
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from monitor.model.conversation import (
@@ -113,20 +114,21 @@ def _complete(
     connection: sqlite3.Connection, number: int, key: ConversationKey, monitors: Sequence[str], now: float,
     due_by: SettledBy | None,
 ) -> None:  # fmt: skip
-    turns = [_Turn(*row) for row in connection.execute(_TURNS, (number,))]
+    turns = (_Turn(*row) for row in connection.execute(_TURNS, (number,)))
+    first = next(turns, None)
     stored = connection.execute(
         "SELECT n, revision, digest, settled_at FROM invocations WHERE conversation = ? AND turns IS NOT NULL",
         (number,),
     ).fetchone()
-    if stored is None and (not monitors or not turns):
+    if stored is None and (not monitors or first is None):
         let_go(connection, number)
         return
     before = () if stored is None else _turns_before(connection, number)
+    values = {} if first is None else _values(first, turns, now)
     connection.execute("UPDATE conversations SET completed_at = ?, changed_at = NULL WHERE n = ?", (now, number))
-    if not turns:
+    if not values:
         _empty(connection, *stored)
         return
-    values = _values(turns, now)
     if due_by is not None:
         values["settled_by"] = due_by.value
     if stored is None:
@@ -149,35 +151,79 @@ def _turns_before(connection: sqlite3.Connection, number: int) -> Sequence[str]:
     return [name for (name,) in rows]
 
 
-def _values(turns: Sequence[_Turn], now: float) -> dict[str, Any]:
+@dataclass(slots=True)
+class _Sums:
+    """What the turns of a conversation come to, one after the other: of one whose id is used for ever there are too many to be held."""
+
+    first: _Turn
+    last: _Turn
+    count: int = 0
+    settled_by: set[SettledBy] = field(default_factory=set)
+    tools: list[str] = field(default_factory=list)
+    attributes: dict[str, object] = field(default_factory=dict)
+    late_spans: int = 0
+    model_calls: int = 0
+    input_tokens: int | None = 0
+    output_tokens: int | None = 0
+    probability: float = 1.0
+    has_error: bool = False
+    has_content: bool = False
+
+    def add(self, turn: _Turn) -> None:
+        """The next turn."""
+        self.last = turn
+        self.count += 1
+        self.settled_by.add(SettledBy(turn.settled_by))
+        self.tools += json.loads(turn.tools) if turn.tools else ()
+        self.attributes = merged_attributes((self.attributes, json.loads(turn.attributes) if turn.attributes else {}))
+        self.late_spans += turn.late_spans
+        self.model_calls += turn.model_calls
+        self.input_tokens = _plus(self.input_tokens, turn.input_tokens)
+        self.output_tokens = _plus(self.output_tokens, turn.output_tokens)
+        self.probability = min(self.probability, turn.probability)
+        self.has_error = self.has_error or bool(turn.has_error)
+        self.has_content = self.has_content or bool(turn.has_content)
+
+    def each(self, turns: Iterable[_Turn]) -> Iterator[tuple[str, int]]:
+        """Add the turns; their ids and revisions."""
+        for turn in turns:
+            self.add(turn)
+            yield turn.id, turn.revision
+
+
+def _plus(total: int | None, more: int | None) -> int | None:
+    """Unknown as soon as one of them is."""
+    return None if total is None or more is None else total + more
+
+
+def _values(first: _Turn, others: Iterable[_Turn], now: float) -> dict[str, Any]:
     """The columns of a conversation's row; as `monitor.model.conversation` says, without reading what was said."""
-    last = turns[-1]
-    tools = [name for turn in turns if turn.tools for name in json.loads(turn.tools)]
-    attributes = merged_attributes(json.loads(turn.attributes) for turn in turns if turn.attributes)
-    inputs, outputs = [turn.input_tokens for turn in turns], [turn.output_tokens for turn in turns]
+    told = _Sums(first, first)
+    mark = digest(told.each(chain((first,), others)))
+    last = told.last
     return {
         "trace": last.trace,
         "span_id": last.span_id,
         "conversation_id": last.conversation_id,
         "profile": last.profile,
-        "started_at": turns[0].started_at,
+        "started_at": first.started_at,
         "ended_at": last.ended_at,
         "window_at": min(last.ended_at / 1e9, now),
-        "settled_by": weakest(SettledBy(turn.settled_by) for turn in turns).value,
-        "late_spans": integer(sum(turn.late_spans for turn in turns)),
-        "has_error": int(any(turn.has_error for turn in turns)),
-        "tools": compact(tools) if tools else None,
-        "model_calls": integer(sum(turn.model_calls for turn in turns)),
-        "input_tokens": None if None in inputs else integer(sum(filter(None, inputs))),
-        "output_tokens": None if None in outputs else integer(sum(filter(None, outputs))),
-        "attributes": compact(attributes) if attributes else None,
-        "upstream_probability": min(turn.probability for turn in turns),
+        "settled_by": weakest(told.settled_by).value,
+        "late_spans": integer(told.late_spans),
+        "has_error": int(told.has_error),
+        "tools": compact(told.tools) if told.tools else None,
+        "model_calls": integer(told.model_calls),
+        "input_tokens": integer(told.input_tokens),
+        "output_tokens": integer(told.output_tokens),
+        "attributes": compact(told.attributes) if told.attributes else None,
+        "upstream_probability": told.probability,
         "kept_below": 1.0,
-        "digest": digest((turn.id, turn.revision) for turn in turns),
+        "digest": mark,
         "merged_into": None,
-        "has_content": int(any(turn.has_content for turn in turns)),
-        "turns": len(turns),
-    }  # fmt: skip
+        "has_content": int(told.has_content),
+        "turns": told.count,
+    }
 
 
 def _insert(

@@ -219,6 +219,10 @@ MIGRATIONS = (
     UPDATE conversations SET opened_at = changed_at;
     CREATE INDEX conversations_by_opening ON conversations (opened_at) WHERE changed_at IS NOT NULL;
     """,
+    """
+    -- The row of a conversation is found without looking at its turns: there may be very many.
+    CREATE INDEX conversation_rows ON invocations (conversation) WHERE turns IS NOT NULL;
+    """,
 )
 
 
