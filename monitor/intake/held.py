@@ -4,15 +4,20 @@ anew, because they are still in the journal.
 
 from __future__ import annotations
 
-import heapq
+from bisect import bisect_left, insort
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from monitor.assembly.pieces import packed_pieces, unpacked_pieces
 from monitor.intake.turns import Loose, Window, keys_of
 
 MAX_HELD = 50_000
 """Traces that may wait at a time, about 1 kB each. Those past it settle as they are; what goes on from them makes a revision."""
+
+
+_Place = tuple[int, str]
+"""The newest time of a trace's keys, whole seconds, and its id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +33,7 @@ class Held:
 
     def __init__(self) -> None:
         self._traces: dict[str, _Held] = {}
-        self._by_key: dict[int, set[str] | str] = {}
+        self._by_key: dict[int, list[_Place] | _Place] = {}
 
     @property
     def full(self) -> bool:
@@ -48,37 +53,42 @@ class Held:
         keys = keys_of(loose.pieces)
         times = [at for _, at in keys]
         self._traces[loose.trace_id] = _Held(packed_pieces(loose.pieces), last_received, min(times), max(times))
+        place = (max(times), loose.trace_id)
         for key in {key for key, _ in keys}:
             known = self._by_key.get(key)
             if known is None:
-                self._by_key[key] = loose.trace_id  # most keys are one trace's: a set would take 200 bytes
-            elif isinstance(known, str):
-                self._by_key[key] = {known, loose.trace_id}
+                self._by_key[key] = place  # most keys are one trace's: a list would take 100 bytes
+            elif isinstance(known, list):
+                insort(known, place)
             else:
-                known.add(loose.trace_id)
+                self._by_key[key] = sorted((known, place))
 
     def drop(self, trace_id: str) -> None:
         """A trace waits no more, if it did."""
         held = self._traces.pop(trace_id, None)
         if held is None:
             return
+        place = (held.until, trace_id)
         for key in {key for key, _ in keys_of(unpacked_pieces(held.pieces))}:
             known = self._by_key[key]
-            if isinstance(known, set):
-                known.discard(trace_id)
-            if known == trace_id or not known:
+            if isinstance(known, list):
+                del known[bisect_left(known, place)]
+            if known == place or not known:
                 del self._by_key[key]
 
     def find(self, keys: Collection[int], windows: Collection[Window], limit: int) -> Iterator[Loose]:
         """Those with one of the keys, or with the key of a window in its time; of each key the newest `limit`."""
         found: set[str] = set()
         for key, since, until in [*((key, 0, 2**32) for key in keys), *windows]:
-            known = self._by_key.get(key, ())
-            fit = [
-                trace_id
-                for trace_id in ([known] if isinstance(known, str) else known)
-                if self._traces[trace_id].since <= until and self._traces[trace_id].until >= since
-            ]
-            found.update(heapq.nlargest(limit, fit, key=lambda trace_id: self._traces[trace_id].until))
+            found.update(islice(self._fitting(key, since, until), limit))
         for trace_id in found:
             yield Loose(trace_id, None, unpacked_pieces(self._traces[trace_id].pieces))
+
+    def _fitting(self, key: int, since: int, until: int) -> Iterator[str]:
+        """Those with the key in a time, the newest first. Many may have it: an application that asks the same of each."""
+        known = self._by_key.get(key, [])
+        places = known if isinstance(known, list) else [known]
+        for at in range(len(places) - 1, bisect_left(places, (since, "")) - 1, -1):
+            trace_id = places[at][1]
+            if self._traces[trace_id].since <= until:
+                yield trace_id
