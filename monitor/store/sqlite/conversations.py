@@ -27,7 +27,7 @@ from monitor.model.run import AssembleLater, InvocationChange
 from monitor.store.sqlite.blobs import packed_ids
 from monitor.store.sqlite.content import opening
 from monitor.store.sqlite.earlier import keep_conversation
-from monitor.store.sqlite.heads import FROM_HEAD, HEAD, read_invocation, read_or_bare
+from monitor.store.sqlite.heads import FROM_HEAD, HEAD, read_or_bare
 from monitor.store.sqlite.revising import revise
 from monitor.store.sqlite.turns import let_go, release_turns
 from monitor.store.sqlite.values import compact, integer
@@ -295,15 +295,6 @@ def opening_of(connection: sqlite3.Connection, row: int, characters: int) -> tup
     return first[0], last[1]
 
 
-def read_whole(connection: sqlite3.Connection, row: Sequence[Any], assemble: AssembleLater) -> Invocation:
-    """An invocation from a row of HEAD; a conversation with its turns."""
-    if not is_conversation(row[1]):
-        return read_invocation(row, assemble)
-    turns = [read_invocation(turn, assemble) for turn in _turn_heads(connection, row[0])]
-    head = read_invocation(row, assemble)
-    return conversation(turns, head.id, head.revision) if turns else head
-
-
 Late = list[tuple[int, InvocationChange]]
 """What was assembled on the way, by row."""
 
@@ -311,7 +302,9 @@ Late = list[tuple[int, InvocationChange]]
 def read_whole_or_bare(
     connection: sqlite3.Connection, row: Sequence[Any], assemble: AssembleLater
 ) -> tuple[Invocation, Late, bool]:
-    """The same, and what was assembled for it; where what is stored of it is damaged its ids, names and times, and True."""
+    """An invocation from a row of HEAD, a conversation with its turns; and what was assembled for it. Where what is stored of it is damaged, or is
+    not what this program makes of its spans: its ids, names and times, and True.
+    """
     if not is_conversation(row[1]):
         invocation, late, damaged = read_or_bare(row, assemble)
         return invocation, [(row[0], late)] if late is not None else [], damaged

@@ -23,7 +23,7 @@ HEAD = """
     i.settled_by, i.late_spans, i.completeness, i.revision, i.has_error, i.tools, i.model_calls, i.input_tokens,
     i.output_tokens, i.attributes, i.upstream_probability, i.kept_below, i.assembled, i.merged_into, c.body, s.body
 """
-"""The columns that `read_invocation` takes, in its order."""
+"""The columns that `read_or_bare` takes, in its order."""
 
 _PACKED = tuple(
     HEAD.replace("\n", " ").replace(" ", "").split(",").index(name)
@@ -120,15 +120,6 @@ def read_head(row: Sequence[Any]) -> Invocation:
         attributes=json.loads(attributes) if attributes else {}, inclusion_probability=upstream,
         completeness=Completeness(SettledBy(settled_by), tuple(found["missing"]), capture, late_spans),
     )  # fmt: skip
-
-
-def read_invocation(row: Sequence[Any], assemble: AssembleLater) -> Invocation:
-    """An invocation from a row of HEAD; without content where that was erased, which `capture` then says.
-
-    One of which only the head was read is assembled now.
-    """
-    late = read_late(row, assemble)
-    return late.invocation if late is not None else read_stored(row)
 
 
 def read_stored(row: Sequence[Any]) -> Invocation:

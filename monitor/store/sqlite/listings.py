@@ -11,7 +11,7 @@ from typing import Any
 from monitor.clock import rfc3339
 from monitor.model.run import AssembleLater, Level, Page, Query
 from monitor.model.wire import invocation_json, verdict_json
-from monitor.store.sqlite.conversations import read_whole
+from monitor.store.sqlite.conversations import read_whole_or_bare
 from monitor.store.sqlite.heads import FROM_HEAD, HEAD
 from monitor.store.sqlite.keyset import Conditions, keyset_page
 from monitor.store.sqlite.runs import read_run
@@ -31,7 +31,7 @@ def invocations(connection: sqlite3.Connection, query: Query, assemble: Assemble
     conditions.add("i.ended_at < ?", None if query.until is None else round(query.until * 1e9))
     return keyset_page(
         connection, query.cursor, query.limit, f"{HEAD} {FROM_HEAD}", conditions, ("i.ended_at", "i.n"),
-        lambda row: invocation_json(read_whole(connection, row, assemble)),
+        lambda row: invocation_json(read_whole_or_bare(connection, row, assemble)[0]),
     )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from monitor.model.run import (
 from monitor.store.sqlite import earlier
 from monitor.store.sqlite.blobs import as_it_is, packed_ids, unpacked, unpacked_ids
 from monitor.store.sqlite.content import content_blob
-from monitor.store.sqlite.conversations import read_whole
+from monitor.store.sqlite.conversations import read_whole_or_bare
 from monitor.store.sqlite.erasure import erase_content, is_forgotten
 from monitor.store.sqlite.fresh_traces import (
     PreparedChange,
@@ -246,7 +246,7 @@ def stored_invocation(connection: sqlite3.Connection, invocation_id: str, assemb
             return None
         merged_into = row[-3]
         if merged_into is None:
-            return read_whole(connection, row, assemble)
+            return read_whole_or_bare(connection, row, assemble)[0]
         invocation_id = merged_into
     return None
 
