@@ -237,6 +237,8 @@ class Index:
                 if meanwhile is not None:
                     self._open[meanwhile.collector] -= 1
                     one.trace.join(meanwhile)
+                    if waiting_for(meanwhile.collector) is None:
+                        one.trace.collector = meanwhile.collector
                 self._traces[one.trace_id] = one.trace
                 self._open[one.trace.collector] += 1
                 self._look(one.trace_id, one.trace, retry_at)

@@ -12,6 +12,7 @@ from collectors.otlp.request import Item
 from collectors.sink import Signal
 from monitor.intake.index import Arrival, Index
 from monitor.intake.settling import SettlingRules
+from monitor.model.origin import of_backfill
 from monitor.model.run import JournalPosition
 from tests.intake.traffic import span_id, trace_id
 
@@ -125,6 +126,21 @@ def test_given_back_traces_are_joined_with_what_came_meanwhile(index: Index) -> 
     assert index.live_segments == set()
     assert index.open_items == 0
     assert index.open_traces["otlp"] == 0
+
+
+def test_what_is_delivered_while_a_backfill_waits_for_the_store_is_live(index: Index) -> None:
+    """A trace that was read again and given back is live as soon as its collector delivers it, whenever that was."""
+    origin = of_backfill("otlp", "b")
+    index.note(arrival("a", collector=origin))
+    taken = index.take_due(1030.0, 0.0, 10).taken
+    index.note(arrival("a", at=1031.0, position=(2, 0)))
+    index.give_back(taken, 1040.0)
+    assert (index.unsettled(origin), index.unsettled("otlp")) == (0, 1)
+    [again] = index.take_due(1061.0, 0.0, 10).taken
+    assert again.trace.collector == "otlp"
+    index.note(arrival("a", at=1062.0, position=(3, 0), collector=origin))
+    index.give_back([again], 1063.0)
+    assert (index.unsettled(origin), index.unsettled("otlp")) == (0, 1)
 
 
 def test_other_rules_hold_for_open_traces(index: Index) -> None:
