@@ -327,6 +327,9 @@ class EvaluationWorkers:
         failure, now = judgement.failure, self._steady.now()
         if self._budgets is not None:
             self._budgets.spend(evaluation.monitor, judgement.usage)
+        if _was_not_asked(judgement) and failure is not None and failure.message != judge.stopped:
+            await self._release([evaluation])  # which says nothing of how the judge is
+            return
         unreachable = failure is not None and failure.temporary and failure.type in UNREACHABLE
         if unreachable and failure is not None:
             if self._pauses.trouble(judge.name):
@@ -339,9 +342,6 @@ class EvaluationWorkers:
             if not self._stop_judge(judge, failure, now):
                 await self._release([evaluation])
                 return
-        elif judgement.usage.requests == 0 and failure.type is ErrorType.RATE_LIMITED and not failure.temporary:
-            await self._release([evaluation])
-            return
         elif failure.temporary and evaluation.attempts + 1 < judge.settings.max_attempts:
             until = now + delay_seconds(evaluation.attempts + 1, failure.retry_after_seconds)
             await asyncio.to_thread(self._store.postpone_evaluation, evaluation, until)
@@ -375,3 +375,10 @@ class EvaluationWorkers:
                 await asyncio.to_thread(self._store.release_evaluations, evaluations)
             except StoreUnwritable as error:
                 LOG.error("claims were not released, their leases will run out: %s", error)
+
+
+def _was_not_asked(judgement: Judgement) -> bool:
+    """Whether a budget had no room for the evaluation."""
+    failure = judgement.failure
+    no_room = failure is not None and failure.type is ErrorType.RATE_LIMITED and not failure.temporary
+    return no_room and judgement.usage.requests == 0

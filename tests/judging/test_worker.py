@@ -18,7 +18,7 @@ from monitor.judging.client import CallFault, FaultKind
 from monitor.judging.clients.openai_client import OpenAIClient
 from monitor.judging.clients.scripted import Line, ScriptedClient
 from monitor.judging.judge import Judge
-from monitor.judging.limits import DailyUse
+from monitor.judging.limits import DailyUse, Reservation
 from monitor.judging.worker import EvaluationWorkers, WorkerTuning
 from monitor.model.run import Query, RubricRef
 from monitor.model.verdict import Verdict
@@ -357,6 +357,25 @@ async def test_new_judges_lift_the_pause(store: SqliteStore, clock: ManualClock)
     await work(made)
     assert len(client.requests) == 1
     assert states(store) == {"pending": 0, "error": 1, "done": 1}
+
+
+async def test_who_found_no_room_in_a_budget_is_given_back(store: SqliteStore, clock: ManualClock) -> None:
+    """It has asked nobody: its claim is released as it was before its lease ends, and it does not say that a judge on trial works."""
+    pend(store, 1, ONE)
+    judge, client = scripted(clock, said("yes"), limits={"tokens_per_day": 1000})
+    held = await judge.budget.reserve(clock, lambda: Reservation(900.0))
+    assert isinstance(held, Reservation)
+    made = workers(store, clock, judge, tuning=WorkerTuning(lease_margin_seconds=0.003))
+    made._pauses.stop("default", "down", clock.now() - 100)
+    await made.turn()
+    await made.settled()
+    assert (client.requests, made._pauses.on_trial("default")) == ([], True)
+    [free] = store.claim_evaluations(1, clock.now(), 60)
+    assert free.attempts == 0
+    store.release_evaluations([free])
+    judge.budget.give_back(held)
+    await work(made)
+    assert [one["verdict"] for one in verdicts(store)] == ["pass"]
 
 
 async def test_a_spent_budget_waits_for_the_next_day(store: SqliteStore, clock: ManualClock) -> None:
