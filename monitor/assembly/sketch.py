@@ -108,6 +108,8 @@ def sketch(spans: Sequence[RawItem], trace_id: str, context: AssemblyContext) ->
         return None
     try:
         seen = [_seen(one) for one in spans]
+        if len({one.span_id for one in seen}) < len(seen):
+            return None  # copies are counted
         if all(one.span_class is SpanClass.OTHER for one in seen):
             return []
         if context.settled_by is not SettledBy.ROOT_ENDED:

@@ -21,6 +21,7 @@ from tests.assembly.sketching import TRACE, plain, put, request, span_of
 from tests.contracts.store_material import request as run_request
 from tests.contracts.store_material import take_all
 from tests.intake.desk import Desk
+from tests.intake.traffic import Sent, traces
 
 AGENT = f"{TRACE.hex()}-{'02' * 8}"
 PLAIN = ("openai--otel-genai", "langgraph--otel-genai", "agent-framework--v1.36")
@@ -184,3 +185,13 @@ def test_the_configuration_says_when_heads_are_enough() -> None:
     assert not heads_first("tenant")
     assert not heads_first(by_tools=True)
     assert not heads_first(privacy={"store_content": "none"})
+
+
+def test_copies_of_plain_web_traffic_are_counted(open_desk: Callable[..., Desk]) -> None:
+    """What is sent twice is one span and a duplicate, whether or not an agent is in it."""
+    desk = open_desk(options=SettlementOptions(heads_first=True))
+    web = Sent("w", "w.root", attributes={"http.request.method": "GET"})
+    desk.send(traces(web))
+    desk.send(traces(web))
+    done = desk.wait(31.0)
+    assert (done.spans, done.duplicates, desk.count("duplicate_spans_total")) == (1, 1, 1)
