@@ -22,6 +22,10 @@ from monitor.model.run import JournalPosition
 MAX_OPEN_ITEMS = 2_000_000
 """Open spans and log records past which nothing more is taken: about 0.2 GB in traces of 8 spans."""
 
+OPEN_AT_ONCE = 256
+"""Open traces that are looked into in one step: after a start all of them are due for it at the same time, and what has settled waits meanwhile."""
+
+_NEXT_TURN = 1.0
 _TRACE_COST = 16  # what an open trace costs besides its items, in items
 _CHECKS_AT_ONCE = 1000  # the lock is not held for longer than this many traces
 
@@ -179,7 +183,10 @@ class Index:
         again = settles.at if quiet_at <= now else min(quiet_at, settles.at)
         if not (state.complete or state.settled_before) and now - listening_since >= self.rules.settle_after:
             if trace.is_to_look_into(now - self.rules.settle_after, now):
-                found.open.append(trace_id)
+                if len(found.open) < OPEN_AT_ONCE:
+                    found.open.append(trace_id)
+                else:
+                    again = min(again, now + _NEXT_TURN)
             elif trace.inside is not None and trace.inside.at > now:
                 again = min(again, trace.inside.at)
         if quiet_at <= now and not trace.looked_up:

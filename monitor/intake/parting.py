@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -69,21 +69,20 @@ class Parting:
         self._store = store
         self._read = read
 
-    def look(self, trace_ids: Iterable[bytes], moment: Moment) -> list[Part]:
-        """What can be stored of open traces. Raises StoreUnwritable."""
-        found: list[Part] = []
+    def look(self, trace_ids: Iterable[bytes], moment: Moment) -> Iterator[Part]:
+        """What can be stored of open traces, one after the other: all of it at once may be large. Raises StoreUnwritable."""
         for trace_id in trace_ids:
             trace = self._index.copy(trace_id)
             if trace is None:
                 continue
             try:
-                found.append(self._look(trace_id, trace, moment))
+                found = self._look(trace_id, trace, moment)
             except StoreUnwritable:
                 raise
             except Exception as error:  # a fault of ours: the trace settles as a whole, and stops no other
                 logger.error("open trace %s could not be looked into: %s", trace_id.hex(), place_of(error))
-                found.append(Part(trace_id, None, replace(trace.inside or Inside(), wanted=2**62), frozenset()))
-        return found
+                found = Part(trace_id, None, replace(trace.inside or Inside(), wanted=2**62), frozenset())
+            yield found
 
     def _look(self, trace_id: bytes, trace: OpenTrace, moment: Moment) -> Part:
         inside = trace.inside or Inside()

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from monitor.intake import index
 from monitor.intake.opentrace import OpenTrace
 from monitor.intake.parting import Parting
 from monitor.model.invocation import SettledBy
@@ -181,6 +182,20 @@ def test_a_session_that_the_store_refuses_stops_no_other(desk: Desk) -> None:
     desk.store.refused = {trace_id("t").hex()}
     desk.wait(31.0)
     assert len(desk.stored("other")) == 2
+
+
+def test_many_sessions_are_looked_into_in_turn(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a start all open traces are due for a look: a few in each step, and none is left out."""
+    monkeypatch.setattr(index, "OPEN_AT_ONCE", 2)
+    for number in (0, 1):
+        for session in range(5):
+            desk.send(traces(*(replace(one, trace=f"s{session}") for one in run(number))))
+    desk.restart()
+    counts = []
+    for _ in range(4):
+        desk.wait(31.0 if not counts else 1.0)
+        counts.append(sum(len(desk.stored(f"s{session}")) for session in range(5)))
+    assert counts == [4, 8, 10, 10]
 
 
 def test_turns_of_model_calls_alone(desk: Desk) -> None:
