@@ -19,11 +19,18 @@ import yaml
 START_SECONDS = 30.0
 
 
+_given: set[int] = set()
+
+
 def free_port() -> int:
-    """A TCP port that was free a moment ago."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A TCP port that was free a moment ago, and was not given to anybody of this process before: the kernel repeats itself."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = int(probe.getsockname()[1])
+        if port not in _given:
+            _given.add(port)
+            return port
 
 
 def wait_for(condition: Callable[[], Any], what: str, seconds: float = 30.0) -> Any:
