@@ -16,6 +16,9 @@ from monitor.model.invocation import Capture, Message
 Entries = tuple[tuple[Message, ...], ...]
 """The messages of each recorded entry."""
 
+MOST_ENTRIES = 5_000_000
+"""Entries of all wholes of a trace together, some 100 MB: they grow with the square of the number of spans. What is more is marked as a part."""
+
 
 def resolve_deltas(nodes: Sequence[Node]) -> None:
     """Give every span with a delta its whole input, and the instructions that it goes on from."""
@@ -23,10 +26,13 @@ def resolve_deltas(nodes: Sequence[Node]) -> None:
         return
     known = {(node.trace_id, node.span_id): node for node in nodes if not node.phantom}
     whole: dict[int, Entries | None] = {}
+    left = MOST_ENTRIES
     for node in nodes:
         chain = _chain(node, known, whole)
         while chain:
-            _resolve(chain.pop(), known, whole)
+            step = chain.pop()
+            _resolve(step, known, whole, left)
+            left -= len(whole[id(step)] or ())
 
 
 def _chain(node: Node, known: dict[tuple[str, str], Node], whole: dict[int, Entries | None]) -> list[Node]:
@@ -46,7 +52,7 @@ def _base(node: Node, known: dict[tuple[str, str], Node]) -> Node | None:
     return known.get((node.trace_id, base[0])) if base is not None else None
 
 
-def _resolve(node: Node, known: dict[tuple[str, str], Node], whole: dict[int, Entries | None]) -> None:
+def _resolve(node: Node, known: dict[tuple[str, str], Node], whole: dict[int, Entries | None], left: int) -> None:
     own: Entries = value(node.facts, Field.ENTRIES) or ()
     delta = value(node.facts, Field.BASE)
     if delta is None:
@@ -55,7 +61,7 @@ def _resolve(node: Node, known: dict[tuple[str, str], Node], whole: dict[int, En
     base = _base(node, known)
     before = whole.get(id(base)) if base is not None else None
     found = node.facts.get(Field.INPUT) or Found((), "lk.input.delta")
-    if base is None or before is None:
+    if base is None or before is None or len(before) + len(own) > left:
         whole[id(node)] = None
         node.facts[Field.INPUT] = Found(found.value, found.source, found.convention, Capture.TRUNCATED)
         return

@@ -51,6 +51,7 @@ class _Turns:
     logs: list[LogRecord] = field(default_factory=list)
     turns: dict[str, int] = field(default_factory=dict)
     requests: dict[str, str] = field(default_factory=dict)
+    made: set[str] = field(default_factory=set)
 
     def take(self, record: LogRecord) -> None:
         """One record, in order of time."""
@@ -60,14 +61,18 @@ class _Turns:
         elif name in PROMPTS and record.span_id not in self.known:
             self.turns[_conversation(record)] = len(self.spans)
             made = _span(record, name, "")
-            free = record.span_id and all(span.span_id != record.span_id for span in self.spans)
-            self.spans.append(replace(made, span_id=record.span_id) if free else made)
+            free = record.span_id and record.span_id not in self.made
+            self._add(replace(made, span_id=record.span_id) if free else made)
         elif name in BODIES and record.span_id not in self.known:
             self.logs.append(
                 replace(record, span_id=self.requests.get(str(record.attributes.get("request_id")), record.span_id))
             )
         else:
             self.logs.append(record)
+
+    def _add(self, span: Span) -> None:
+        self.spans.append(span)
+        self.made.add(span.span_id)
 
     def _step(self, record: LogRecord, name: str) -> None:
         place = self.turns.get(_conversation(record))
@@ -77,7 +82,7 @@ class _Turns:
         else:
             parent = turn.span_id
         made = _span(record, name, parent)
-        self.spans.append(made)
+        self._add(made)
         self.requests[str(record.attributes.get("request_id"))] = made.span_id
         if turn is not None and place is not None and parent == turn.span_id:
             self.spans[place] = replace(turn, end_time_unix_nano=max(turn.end_time_unix_nano, made.end_time_unix_nano))

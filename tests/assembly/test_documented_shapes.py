@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from collectors.span import LogRecord, Span
+from monitor.assembly import deltas
 from monitor.model.invocation import Capture, ToolStatus
 from tests.assembly.building import agent, answer, assembled, call, chat, event, log, only, span, text, tool
 
@@ -131,6 +132,24 @@ def test_livekit_delta_without_its_base_is_a_part() -> None:
     run = only(*livekit(1, delta(2, [item("assistant", "a1")], 77, 1, parent=1), {}, 0))
     assert run.user_input is None
     assert run.completeness.capture["user_input"] is Capture.TRUNCATED
+
+
+def test_livekit_deltas_past_the_room_for_wholes_are_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What deltas add up to grows with the square of their number: past a bound each has its own part only."""
+    monkeypatch.setattr(deltas, "MOST_ENTRIES", 10)
+    session = livekit(1, delta(2, [item("user", "q0")], parent=1), {"lk.pii.response.text": "a"}, 0)
+    for number in range(1, 5):
+        own = delta(
+            10 * number + 2,
+            [item("assistant", "a"), item("user", f"q{number}")],
+            10 * number - 8,
+            parent=10 * number + 1,
+            at=number * 9,
+        )
+        session += livekit(10 * number + 1, own, {"lk.pii.response.text": "a"}, number * 9)
+    runs = assembled(span(90, "agent_session", {"lk.job_id": "j"}, until=0), *session)
+    assert [run.user_input for run in runs] == ["q0", "q1", "q2", "q3", "q4"]
+    assert [len(run.history) for run in runs] == [0, 2, 4, 1, 1]
 
 
 def test_genkit_tool_requests_and_usage() -> None:
