@@ -240,15 +240,16 @@ class Index:
         with self._mutex:
             for one in taken:
                 self._settling[one.trace.collector] -= 1
-                meanwhile = self._traces.pop(one.trace_id, None)
+                at, meanwhile = retry_at, self._traces.pop(one.trace_id, None)
                 if meanwhile is not None:
+                    at = min(retry_at, meanwhile.check_at or retry_at)
                     self._open[meanwhile.collector] -= 1
                     one.trace.join(meanwhile)
                     if waiting_for(meanwhile.collector) is None:
                         one.trace.collector = meanwhile.collector
                 self._traces[one.trace_id] = one.trace
                 self._open[one.trace.collector] += 1
-                self._look(one.trace_id, one.trace, retry_at)
+                self._look(one.trace_id, one.trace, at)
 
     def hold(self, taken: Taken, until: float) -> None:
         """A trace that was taken waits for others of its turn: it is open again, and due then unless more of it comes."""

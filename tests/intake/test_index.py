@@ -128,6 +128,17 @@ def test_given_back_traces_are_joined_with_what_came_meanwhile(index: Index) -> 
     assert index.open_traces["otlp"] == 0
 
 
+def test_what_came_before_a_trace_was_held_is_not_forgotten(index: Index) -> None:
+    """More of a trace came while it was decided that it waits: it is due when that has been quiet, not when the waiting ends."""
+    index.note(arrival("a"))
+    [taken] = index.take_due(1030.0, 0.0, 10).taken
+    index.note(arrival("a", at=1031.0, position=(2, 0)))
+    index.hold(taken, 1900.0)
+    assert index.take_due(1060.0, 0.0, 10).taken == ()
+    [again] = index.take_due(1061.0, 0.0, 10).taken
+    assert again.trace.item_count == 2
+
+
 def test_what_is_delivered_while_a_backfill_waits_for_the_store_is_live(index: Index) -> None:
     """A trace that was read again and given back is live as soon as its collector delivers it, whenever that was."""
     origin = of_backfill("otlp", "b")
