@@ -30,6 +30,7 @@ DecodeError: type[Exception] = message.DecodeError
 """What a message class raises for bytes that are not its message."""
 
 _Field = descriptor_pb2.FieldDescriptorProto
+_NAME = ".rubricd.otlp."
 _LAZY = {"AnyValue": ("array_value", "kvlist_value")}
 _SOURCES = (common_pb2, resource_pb2, trace_pb2, logs_pb2, trace_service_pb2, logs_service_pb2)
 
@@ -89,7 +90,9 @@ def _own() -> descriptor_pb2.FileDescriptorProto:
 
 
 def _span_head() -> descriptor_pb2.FileDescriptorProto:
-    """The head of a span; what is nested in it is declared as in a whole span, so that the same bytes are malformed."""
+    """The head of a span; what is nested in it is declared as in a whole span, so that the same bytes are malformed. And a request
+    of such heads, otherwise as in the split form.
+    """
     declared = descriptor_pb2.FileDescriptorProto(name="rubricd/head.proto", package="rubricd.otlp", syntax="proto2")
     declared.dependency.extend(source.DESCRIPTOR.name for source in (common_pb2, trace_pb2))
     head = declared.message_type.add(name="SpanHead")
@@ -109,6 +112,15 @@ def _span_head() -> descriptor_pb2.FileDescriptorProto:
     entry.field.add(name="key", number=1, type=_Field.TYPE_STRING, label=_Field.LABEL_OPTIONAL)
     value = entry.field.add(name="value", number=2, type=_Field.TYPE_MESSAGE, label=_Field.LABEL_OPTIONAL)
     value.type_name = ".opentelemetry.proto.common.v1.AnyValue"
+    for name, outer, inner, kind in (
+        ("HeadScope", "scope", "items", "SpanHead"),
+        ("HeadResource", "resource", "scopes", "HeadScope"),
+    ):
+        level = declared.message_type.add(name=name)
+        level.field.add(name=outer, number=1, type=_Field.TYPE_BYTES, label=_Field.LABEL_REPEATED)
+        level.field.add(name=inner, number=2, type=_Field.TYPE_MESSAGE, type_name=_NAME + kind, label=_Field.LABEL_REPEATED)
+    request = declared.message_type.add(name="HeadRequest").field.add(name="resources", number=1)
+    request.type, request.type_name, request.label = _Field.TYPE_MESSAGE, _NAME + "HeadResource", _Field.LABEL_REPEATED
     return declared
 
 
@@ -131,6 +143,7 @@ def _class(name: str) -> Any:
 # Message classes are made at run time by protobuf, which has no types for them: hence Any.
 SplitRequest: Any = _class("rubricd.otlp.split_Request")
 SpanHead: Any = _class("rubricd.otlp.SpanHead")
+HeadRequest: Any = _class("rubricd.otlp.HeadRequest")
 
 Span: Any = _class("opentelemetry.proto.trace.v1.Span")
 LogRecord: Any = _class("opentelemetry.proto.logs.v1.LogRecord")

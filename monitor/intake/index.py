@@ -110,8 +110,13 @@ class Index:
     def note(self, arrival: Arrival) -> None:
         """The items of a durable frame. All items of a trace in it are noted at once."""
         groups: dict[bytes, list[tuple[int, Item]]] = {}
-        for ordinal, item in arrival.items:
-            groups.setdefault(item.trace_id, []).append((ordinal, item))
+        for one in arrival.items:
+            trace_id = one[1][0]  # by place: every span comes through here
+            group = groups.get(trace_id)
+            if group is None:
+                groups[trace_id] = [one]
+            else:
+                group.append(one)
         with self._mutex:
             for trace_id, items in groups.items():
                 self._note_trace(trace_id, items, arrival)
@@ -128,7 +133,7 @@ class Index:
             self._open[arrival.collector] += 1
             trace.collector = arrival.collector
         records = packed(items, arrival.signal, arrival.position, arrival.received_at)
-        trace.add(records, arrival.received_at, arrival.kept_below, any(item.end_marker for _, item in items))
+        trace.add(records, arrival.received_at, arrival.kept_below, any([item.end_marker for _, item in items]))
         at_once = trace.end_marker or trace.item_count > self.rules.max_spans
         self._look(trace_id, trace, arrival.received_at + (0.0 if at_once else self.rules.settle_after))
 

@@ -178,8 +178,10 @@ class Intake:
     def _append(self, found: _Sorted, collector: str, kept_below: float) -> Future[JournalPosition]:
         """Write what is kept; it is indexed by the committer, in journal order, once it is durable."""
         signal = found.request.signal
-        frame = found.request.keeping([ordinal for ordinal, _ in found.kept])
-        items = [(place, item) for place, (_, item) in enumerate(found.kept)]  # ordinals in what is written
+        frame, items = found.request.body, found.kept
+        if len(items) < len(found.request.items):
+            frame = found.request.keeping([ordinal for ordinal, _ in items])
+            items = [(place, item) for place, (_, item) in enumerate(items)]  # ordinals in what is written
         received_at = self._clock.now()
 
         def noted(position: JournalPosition) -> None:
