@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
@@ -67,6 +68,7 @@ class HttpReceiver:
         self._idle_seconds = idle_seconds
         self._runner: web.ServerRunner | None = None
         self._pool: FairPool | None = None
+        self._answers: _Answers | None = None
         self._endpoints: tuple[str, ...] = ()
 
     @property
@@ -104,7 +106,7 @@ class HttpReceiver:
             lingering_time=_LINGER_SECONDS,
         )
         self._runner = web.ServerRunner(server, shutdown_timeout=_STOP_SECONDS)
-        self._pool = FairPool(_THREADS, "otlp-http")
+        self._pool, self._answers = FairPool(_THREADS, "otlp-http"), _Answers(asyncio.get_running_loop())
         await self._runner.setup()
         bound(self._runner.server, "otlp")
         answer_neutrally(self._runner.server, _unreadable)
@@ -181,12 +183,12 @@ class HttpReceiver:
     async def _durable(self, sender: Sender, take: Callable[[], Future[Accepted]]) -> Accepted:
         """Hand over on a thread of the pool, and wait until the data are durable.
 
-        The loop is woken once, when that is so; a request that is given up does not cancel the sink's future.
+        The loop is woken when that is so, once for all that are durable by then; a request that is given up does not cancel the sink's future.
         """
-        assert self._pool is not None
+        assert self._pool is not None and self._answers is not None
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[Accepted] = loop.create_future()
-        self._pool.work(sender, partial(_hand_over, take, loop, waiter))
+        self._pool.work(sender, partial(_hand_over, take, partial(self._answers.tell, waiter)))
         late = loop.call_later(self._acknowledge_seconds, _fail, waiter, TimeoutError())
         try:
             return await waiter
@@ -226,15 +228,30 @@ class HttpReceiver:
         return b"".join(pieces)
 
 
-def _hand_over(
-    take: Callable[[], Future[Accepted]], loop: asyncio.AbstractEventLoop, waiter: asyncio.Future[Accepted]
-) -> None:
-    """On a thread of the pool: let the sink take a request, and tell the event loop what came of it."""
+class _Answers:
+    """Brings to the event loop what came of requests; `tell` may be called from any thread."""
 
-    def tell(done: Future[Accepted]) -> None:
-        with contextlib.suppress(RuntimeError):  # the loop has ended
-            loop.call_soon_threadsafe(_settle, waiter, done)
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._told: deque[tuple[asyncio.Future[Accepted], Future[Accepted]]] = deque()
+        self._called = False
 
+    def tell(self, waiter: asyncio.Future[Accepted], done: Future[Accepted]) -> None:
+        """Wake the loop, unless it has been woken and has not looked yet."""
+        self._told.append((waiter, done))
+        if not self._called:
+            self._called = True
+            with contextlib.suppress(RuntimeError):  # the loop has ended
+                self._loop.call_soon_threadsafe(self._look)
+
+    def _look(self) -> None:
+        self._called = False  # before looking: what is told from now on calls again
+        while self._told:
+            _settle(*self._told.popleft())
+
+
+def _hand_over(take: Callable[[], Future[Accepted]], tell: Callable[[Future[Accepted]], None]) -> None:
+    """On a thread of the pool: let the sink take a request, and tell what comes of it."""
     try:
         durable = take()
     except Exception as error:

@@ -118,7 +118,9 @@ def _span_head() -> descriptor_pb2.FileDescriptorProto:
     ):
         level = declared.message_type.add(name=name)
         level.field.add(name=outer, number=1, type=_Field.TYPE_BYTES, label=_Field.LABEL_REPEATED)
-        level.field.add(name=inner, number=2, type=_Field.TYPE_MESSAGE, type_name=_NAME + kind, label=_Field.LABEL_REPEATED)
+        level.field.add(
+            name=inner, number=2, type=_Field.TYPE_MESSAGE, type_name=_NAME + kind, label=_Field.LABEL_REPEATED
+        )
     request = declared.message_type.add(name="HeadRequest").field.add(name="resources", number=1)
     request.type, request.type_name, request.label = _Field.TYPE_MESSAGE, _NAME + "HeadResource", _Field.LABEL_REPEATED
     return declared

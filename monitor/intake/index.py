@@ -133,7 +133,7 @@ class Index:
             self._open[arrival.collector] += 1
             trace.collector = arrival.collector
         records = packed(items, arrival.signal, arrival.position, arrival.received_at)
-        trace.add(records, arrival.received_at, arrival.kept_below, any([item.end_marker for _, item in items]))
+        trace.add(records, arrival.received_at, arrival.kept_below, any(item.end_marker for _, item in items))
         at_once = trace.end_marker or trace.item_count > self.rules.max_spans
         self._look(trace_id, trace, arrival.received_at + (0.0 if at_once else self.rules.settle_after))
 

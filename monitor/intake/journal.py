@@ -214,13 +214,25 @@ class Journal:
         with self._mutex:
             self._pending_bytes -= sum(request.length for request in batch)
             self._segments.resize(self.active, self._writer.size)
-        offset = self._writer.size - sum(request.length for request in batch)
-        for request in batch:
-            if fault is not None:
+        if fault is None:
+            self._tell(batch)
+        else:
+            for request in batch:
                 request.future.set_exception(fault)
-                continue
-            _resolve(request, JournalPosition(self.active, offset))
+
+    def _tell(self, batch: list[_Request]) -> None:
+        """Tell that frames are durable: first to who keeps the order, then to who waits, all at once so that few wake-ups do."""
+        offset = self._writer.size - sum(request.length for request in batch)
+        told = []
+        for request in batch:
+            position = JournalPosition(self.active, offset)
+            told.append((request.future, position, _note(request, position)))
             offset += request.length
+        for future, position, error in told:
+            if error is None:
+                future.set_result(position)
+            else:
+                future.set_exception(error)
 
     def _write(self, batch: list[_Request]) -> None:
         self._make_ready()
@@ -312,13 +324,12 @@ class Journal:
         return self._segments.delete([n for n in self._segments.sizes() if n < self.active and n not in needed])
 
 
-def _resolve(request: _Request, position: JournalPosition) -> None:
-    """Tell that a frame is durable: first to who keeps the order, then to who waits."""
+def _note(request: _Request, position: JournalPosition) -> Exception | None:
+    """Tell who keeps the order that a frame is durable; returns why that could not be done."""
     try:
         if request.noted is not None:
             request.noted(position)
     except Exception as error:  # a fault of ours: the frame is durable, the sender may send it again
         logger.error("a durable frame could not be noted: %s", type(error).__name__)
-        request.future.set_exception(error)
-        return
-    request.future.set_result(position)
+        return error
+    return None

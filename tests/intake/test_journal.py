@@ -118,6 +118,28 @@ def test_nothing_is_acknowledged_before_the_sync(open_journal: Open, monkeypatch
     assert gate.calls == 2
 
 
+def test_a_batch_is_noted_before_anybody_is_told(open_journal: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All frames of one sync are noted first, so that who waits is woken once; a frame that cannot be noted fails alone."""
+    journal = open_journal()
+    gate = Gate(monkeypatch)
+    happened: list[str] = []
+
+    def refuse(_: JournalPosition) -> None:
+        raise RuntimeError
+
+    journal.append(b"first", Signal.TRACES, "otlp", 0.0)
+    assert gate.reached.wait(10)
+    noted = (lambda _: happened.append("noted"), refuse, lambda _: happened.append("noted"))
+    waiting = [journal.append(b"x", Signal.TRACES, "otlp", 0.0, noted=one) for one in noted]
+    for future in waiting:
+        future.add_done_callback(lambda _: happened.append("told"))
+    gate.open()
+    assert isinstance(waiting[1].exception(timeout=10), RuntimeError)
+    assert journal.read(waiting[2].result(timeout=10)).body == b"x"
+    put(journal, b"after")  # the committer has come back from all callbacks
+    assert happened == ["noted", "noted", "told", "told", "told"]
+
+
 def test_one_who_stops_waiting_does_not_stop_the_write(open_journal: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     """A future that its owner tries to cancel resolves all the same, and the committer lives on."""
     journal = open_journal()

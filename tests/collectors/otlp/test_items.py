@@ -94,6 +94,20 @@ def test_bytes_that_are_no_request_are_malformed(body: bytes) -> None:
         split(body, T)
 
 
+def test_spans_read_at_once_are_as_those_read_one_by_one() -> None:
+    """All items are the same whether the heads of a request are read together or, because one is unreadable, each by itself."""
+    marked = span(span_id=b"bbbbbbbb", parent_span_id=SPAN, attributes={"rubricd.invocation.end": True})
+    first = frame(*(one.SerializeToString() for one in (span(), marked, span(span_id=b"short"))))
+    second = traces(span(span_id=b"cccccccc", parent_span_id=bytes(8)), resource={"service.name": "rubricd"})
+    request = split(first + second, T)
+    assert [*request.items, Item(b"", b"", b"", 0, 0, RejectReason.MALFORMED)] == split(
+        first + second + frame(b"\x07"), T
+    ).items
+    assert [item.own_telemetry for item in request.items] == [False, False, False, True]
+    assert split(request.keeping([1, 3]), T).items == [request.items[1], request.items[3]]
+    assert request.rejection().startswith("resourceSpans[0].scopeSpans[0].spans[2].spanId")
+
+
 def test_a_request_without_items_is_fine() -> None:
     """Empty requests, resources and scopes are legal OTLP."""
     assert split(traces(), T).items == []
