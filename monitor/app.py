@@ -224,6 +224,7 @@ class App:
             trace_link=lambda: self.configuration.settings.links.trace,
             backfills=self.backfills.all,
             begin_backfill=self.backfills.answer,
+            cancel_backfill=self.backfills.cancel,
             labels=self.labels,
             regressions=self.detection.alarms,
             acknowledge=self.detection.acknowledge,

@@ -12,14 +12,14 @@ import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
-from monitor.clock import Clock, rfc3339
+from monitor.clock import Clock
 from monitor.estimation.intervals import wilson_interval
 from monitor.history import Rereading
 from monitor.judging.judge import Judge
-from monitor.model.backfill import Backfill, BackfillStatus, Position
+from monitor.model.backfill import Backfill, BackfillAsked, BackfillStatus, Position, shown
 from monitor.model.origin import waits_as
 from monitor.model.run import Candidate, Level, RunPlan, RunRequest
 from monitor.sampling import SamplingRule, draw, looks_at_tools, sampling_rule
@@ -40,23 +40,6 @@ _USUAL_RATE = 0.9
 
 class BackfillRefused(ValueError):
     """A backfill that cannot be; the message says what would be right."""
-
-
-@dataclass(frozen=True, slots=True)
-class BackfillAsked:
-    """What a backfill is asked to do: score what ended in [since, until), or with `errors` only evaluations that failed.
-
-    At most about `limit` invocations are drawn; `max_tokens` and `max_usd` are its own budget. With a `collector` its source is read again first.
-    """
-
-    monitor: str
-    since: float
-    until: float
-    errors: bool = False
-    limit: int | None = None
-    max_tokens: int | None = None
-    max_usd: float | None = None
-    collector: str | None = None
 
 
 class Backfills:
@@ -128,8 +111,23 @@ class Backfills:
             known = self._load()
             number = max((one.number for one in known), default=0) + 1
             begun = replace(begun, id=f"backfill-{number}", number=number)
-            self._save([*known, begun][-REMEMBERED:])
+            self._save([*_remembered(known), begun])
         return begun
+
+    def cancel(self, identifier: str) -> dict[str, Any] | None:
+        """End a running backfill: nothing more is read or drawn, what was drawn is still judged. None for one that is not known; one that
+        has ended stays as it is.
+        """
+        with self._kept:
+            known = self._load()
+            one = next((one for one in known if one.id == identifier), None)
+            if one is None or one.status is not BackfillStatus.RUNNING:
+                return None if one is None else shown(one)
+            ended = replace(one, status=BackfillStatus.CANCELLED, message="")
+            if one.collector is not None:
+                self._store.release_waiting(waits_as(one.id))
+            self._save([ended if one.id == identifier else one for one in known])
+        return shown(ended)
 
     def _counted(self, one: Backfill, monitor: ScheduledMonitor) -> Backfill:
         """With the rate that its limit asks for, fixed before anything is drawn, and what is to be expected."""
@@ -265,9 +263,10 @@ class Backfills:
         return next((one for one in self._load() if one.status is BackfillStatus.RUNNING), None)
 
     def _keep(self, changed: Backfill) -> None:
-        """Save one; others may have begun meanwhile."""
+        """Save one that was running; others may have begun meanwhile, and it may have been cancelled."""
         with self._kept:
-            self._save([changed if one.id == changed.id else one for one in self._load()])
+            running = BackfillStatus.RUNNING
+            self._save([changed if one.id == changed.id and one.status is running else one for one in self._load()])
 
     def _advanced(self, one: Backfill) -> Backfill:
         if one.collector is not None and one.estimate is None:
@@ -354,18 +353,10 @@ class Backfills:
         self._store.set_state(_KEY, [one.as_json() for one in known])
 
 
-def shown(one: Backfill) -> dict[str, Any]:
-    """A backfill as the API shows it."""
-    return {
-        "id": one.id, "monitor": one.monitor, "since": rfc3339(one.since), "until": rfc3339(one.until),
-        "created_at": rfc3339(one.created_at), "errors": one.errors, "status": one.status.value,
-        "message": one.message or None, "rate": one.rate, "expected": one.expected, "looked_at": one.looked_at,
-        "drawn": one.drawn, "evaluations": one.evaluations, "judged": one.judged, "failed": one.failed,
-        "without_content": one.without_content, "tokens": one.tokens, "usd": round(one.usd, 6),
-        "max_tokens": one.max_tokens, "max_usd": one.max_usd, "collector": one.collector, "dry_run": one.dry_run,
-        "read_until": None if one.read_until is None else rfc3339(one.read_until), "traces": one.traces,
-        "left_out": one.left_out, "cut": one.was_cut, "estimate": dict(one.estimate) if one.dry_run and one.estimate else None,
-    }  # fmt: skip
+def _remembered(known: Sequence[Backfill]) -> list[Backfill]:
+    """The newest, and whatever still runs."""
+    old = [one for one in known[: -REMEMBERED + 1] if one.status is BackfillStatus.RUNNING]
+    return [*old, *known[-REMEMBERED + 1 :]]
 
 
 def _without_monitor(one: Backfill) -> Backfill:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import time
 from typing import Any
+from urllib.parse import quote
 
 from monitor.commands.client import Server, add_server_arguments
 from monitor.commands.exits import CommandFailed, Exit, not_done
@@ -16,11 +17,10 @@ ASK_SECONDS = 1.0
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Monitor, times, budget, and the server."""
     parser.epilog = "example: rubricd backfill --monitor booking-quality --since 7d --until 1d --dry-run"
-    parser.add_argument("--monitor", metavar="NAME", required=True, help="whose rubrics and selection")
+    parser.add_argument("--monitor", metavar="NAME", help="whose rubrics and selection")
     parser.add_argument(
         "--since",
         metavar="T",
-        required=True,
         help="invocations that ended from then on: RFC 3339, or a duration before now",
     )
     parser.add_argument("--until", metavar="T", help="and before then (default: now)")
@@ -35,6 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--collector", metavar="NAME", help="read this polling collector's source again first (tempo/prod, say)"
     )
     parser.add_argument("--no-wait", action="store_true", help="begin it and return; the daemon goes on by itself")
+    parser.add_argument(
+        "--cancel", metavar="ID", help="end a running backfill (backfill-3, say) instead of beginning one"
+    )
     parser.add_argument("--json", action="store_true", help="the result as one JSON line")
     add_server_arguments(parser)
 
@@ -42,6 +45,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def command(arguments: argparse.Namespace) -> int:
     """Begin a backfill and follow it; the daemon finishes it whether anyone follows or not."""
     server = Server(arguments.server, arguments.token_file)
+    if arguments.cancel is not None:
+        return _cancel(server, arguments.cancel, as_json=arguments.json)
+    missing = [f"--{name}" for name in ("monitor", "since") if getattr(arguments, name) is None]
+    if missing:
+        raise CommandFailed(Exit.WRONG_INPUT, f"backfill needs {' and '.join(missing)}; see `rubricd backfill --help`")
     answer = server.request("POST", "/api/v1/backfills", **_parameters(arguments))
     if answer is None:
         raise CommandFailed(Exit.NOT_DONE, "the daemon has no backfills: it is an older version")
@@ -55,6 +63,14 @@ def command(arguments: argparse.Namespace) -> int:
         )
         return Exit.DONE
     return _follow(server, answer, as_json=arguments.json)
+
+
+def _cancel(server: Server, identifier: str, *, as_json: bool) -> int:
+    found = server.request("POST", f"/api/v1/backfills/{quote(identifier, safe='')}/cancel")
+    if found is None:
+        raise CommandFailed(Exit.WRONG_INPUT, f"the daemon knows no backfill {identifier!r}")
+    json_lines([found]) if as_json else say(f"{found['id']}: {found['status']}: {found['judged']} judged")
+    return Exit.DONE
 
 
 def _parameters(arguments: argparse.Namespace) -> dict[str, str | int | None]:

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from monitor.clock import rfc3339
+
 BACKFILL_TICK = 4_102_444_800.0
 """Ticks from here on (2100-01-01Z, seconds since 1970-01-01Z) are numbers of backfills: behind every tick of a schedule, so that what is
 drawn live is judged first.
@@ -23,6 +25,24 @@ class BackfillStatus(StrEnum):
     DONE = "done"
     OVER_BUDGET = "over_budget"
     FAILED = "failed"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True, slots=True)
+class BackfillAsked:
+    """What a backfill is asked to do: score what ended in [since, until), or with `errors` only evaluations that failed.
+
+    At most about `limit` invocations are drawn; `max_tokens` and `max_usd` are its own budget. With a `collector` its source is read again first.
+    """
+
+    monitor: str
+    since: float
+    until: float
+    errors: bool = False
+    limit: int | None = None
+    max_tokens: int | None = None
+    max_usd: float | None = None
+    collector: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,3 +158,17 @@ class Backfill:
             usd=self.usd + use.usd,
             batch=None,
         )
+
+
+def shown(one: Backfill) -> dict[str, Any]:
+    """A backfill as the API shows it."""
+    return {
+        "id": one.id, "monitor": one.monitor, "since": rfc3339(one.since), "until": rfc3339(one.until),
+        "created_at": rfc3339(one.created_at), "errors": one.errors, "status": one.status.value,
+        "message": one.message or None, "rate": one.rate, "expected": one.expected, "looked_at": one.looked_at,
+        "drawn": one.drawn, "evaluations": one.evaluations, "judged": one.judged, "failed": one.failed,
+        "without_content": one.without_content, "tokens": one.tokens, "usd": round(one.usd, 6),
+        "max_tokens": one.max_tokens, "max_usd": one.max_usd, "collector": one.collector, "dry_run": one.dry_run,
+        "read_until": None if one.read_until is None else rfc3339(one.read_until), "traces": one.traces,
+        "left_out": one.left_out, "cut": one.was_cut, "estimate": dict(one.estimate) if one.dry_run and one.estimate else None,
+    }  # fmt: skip

@@ -64,6 +64,7 @@ class ServerContext:
     regressions: Callable[[], Sequence[Status]] = tuple
     """Alarms as JSON with times in seconds, newest first. Blocks."""
     acknowledge: Callable[[str], Status | None] = lambda _: None
+    cancel_backfill: Callable[[str], Status | None] = lambda _: None
     """Ends an alarm by its id; None where none of that id stands. Blocks."""
     watched: Callable[[], Sequence[WatchedMonitor]] = tuple
     """The monitors in force with rubrics and windows, for the pages; any thread may ask."""

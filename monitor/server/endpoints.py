@@ -142,6 +142,10 @@ ENDPOINTS = (
     Endpoint(
         "POST", f"{API}/backfills", "backfills", "Score history, or say what that would cost.", Access.CHANGE, _BACKFILL
     ),
+    Endpoint(
+        "POST", f"{API}/backfills/{{id}}/cancel", "cancel_backfill",
+        "End a backfill: nothing more is read or drawn, what was drawn is still judged.", Access.CHANGE,
+    ),
     Endpoint("GET", f"{API}/backfills", "backfill_list", "Backfills and how far they are.", Access.FIGURES, listing=True),
     Endpoint("GET", f"{API}/openapi.json", "openapi", "What you are reading.", Access.FIGURES),
 )  # fmt: skip

@@ -73,6 +73,7 @@ class Handlers:
             "backfill_list": self._reading(lambda _: json_answer(answers.whole(context.backfills()))),
             "backfills": self._reading(self._begin_backfill),
             "regressions": self._reading(self._regressions),
+            "cancel_backfill": self._reading(self._cancel_backfill),
             "acknowledge": self._reading(self._acknowledge),
             "label_draws": self._reading(self._label_draws),
             "labels": self._reading(lambda asked: json_answer(take_labels(self._labels(), asked.body))),
@@ -160,6 +161,12 @@ class Handlers:
         if self._context.labels is None:
             raise Refused(HTTPStatus.NOT_FOUND, "this process keeps no labels")
         return self._context.labels
+
+    def _cancel_backfill(self, asked: Asked) -> Answer:
+        found = self._context.cancel_backfill(asked.path["id"])
+        if found is None:
+            raise Refused(HTTPStatus.NOT_FOUND, "no backfill of that id is known; GET /api/v1/backfills lists them")
+        return json_answer(found)
 
     def _begin_backfill(self, asked: Asked) -> Answer:
         try:

@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from scipy.stats import binomtest
 
-from monitor.backfill import BackfillAsked, BackfillRefused, Backfills
+from monitor.backfill import BackfillRefused, Backfills
 from monitor.clock import ManualClock
 from monitor.history import Rereading
-from monitor.model.backfill import BACKFILL_TICK, Backfill, BackfillStatus
+from monitor.model.backfill import BACKFILL_TICK, Backfill, BackfillAsked, BackfillStatus
 from monitor.model.origin import waits_as
 from monitor.model.run import Evaluation, Query
 from monitor.model.verdict import NotSelected, Outcome
@@ -311,3 +311,26 @@ def test_complete_conversations_are_drawn_for_a_monitor_of_them(bench: Bench) ->
     assert sorted(one.invocation.id for one in bench.run()) == ["conversation:a", "conversation:b"]
     with pytest.raises(BackfillRefused):
         bench.backfills.begin(bench.asked(collector="tempo"))
+
+
+def test_a_backfill_is_cancelled(bench: Bench) -> None:
+    """It draws nothing more, also when a step was under way; what was drawn is judged, the next one goes on, and what has ended stays."""
+    bench.history(120)
+    first = bench.backfills.begin(bench.asked())
+    second = bench.backfills.begin(bench.asked())
+    bench.backfills.step()
+    drawn = bench.store.pending(0)[0].count
+    under_way = bench.backfills._running()
+    assert under_way is not None
+    cancelled = bench.backfills.cancel(first.id)
+    assert cancelled is not None
+    assert cancelled["status"] == "cancelled"
+    bench.backfills._keep(under_way)  # the step that was under way comes to its end
+    assert bench.backfills.all()[1]["status"] == "cancelled"
+    assert len(bench.judge()) == drawn
+    assert len(bench.run()) == 120 - drawn
+    assert [one["status"] for one in bench.backfills.all()] == ["done", "cancelled"]
+    done = bench.backfills.cancel(second.id)
+    assert done is not None
+    assert done["status"] == "done"
+    assert bench.backfills.cancel("backfill-77") is None

@@ -48,7 +48,7 @@ def test_every_path_that_shows_content_is_marked() -> None:
     """Content and changes are exactly these paths; a new one has to be thought about here."""
     assert {endpoint.name for endpoint in CONTENT} == {
         "reload", "invocations", "invocation", "revisions", "forget", "verdicts", "trace", "decisions", "evaluations",
-        "acknowledge", "labels", "label_draws", "label_report", "backfills",
+        "acknowledge", "labels", "label_draws", "label_report", "backfills", "cancel_backfill",
     }  # fmt: skip
 
 
