@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import urlsplit
 
 from collectors.otlp.config import OtlpConfig
 from collectors.otlp.endpoint import Endpoint, parse_endpoint
@@ -33,8 +34,26 @@ def inconsistencies(loaded: LoadedSettings, collectors: Mapping[str, Any]) -> It
     except ValueError as error:
         yield loaded.document.fault(_SERVER, str(error))
     yield from _collisions(loaded, listeners)
+    yield from _exporter(loaded)
     for name in loaded.settings.monitors:
         yield from _labels(loaded, name)
+
+
+def _exporter(loaded: LoadedSettings) -> Iterator[Fault]:
+    """An address that no record can be sent to."""
+    exporter = loaded.settings.exporters.otlp
+    if exporter is None:
+        return
+    scheme, separator, rest = exporter.endpoint.rpartition("://")
+    known = not separator or scheme in ("http", "https")
+    try:
+        parsed = urlsplit(f"//{rest}")
+        usable = known and bool(parsed.hostname) and (bool(separator) or parsed.port is not None)
+    except ValueError:  # a port that is no number
+        usable = False
+    if not usable:
+        reason = "is no address: write host:port, like collector:4317, or a URL, like https://collector:4318"
+        yield loaded.document.fault(("exporters", "otlp", "endpoint"), reason)
 
 
 def _receivers(collectors: Mapping[str, Any]) -> Iterator[_Listener]:

@@ -37,6 +37,10 @@ WRONG = [
     ("server: {external_url: rubricd.example.org}\n", "r.yaml:1: server.external_url: is no address of a server: write one such as https://"),
     ("server: {external_url: 'https://u:p@rubricd.example.org'}\n", "r.yaml:1: server.external_url: is no address"),
     ("server: {external_url: 'https://rubricd.example.org/?a=1'}\n", "r.yaml:1: server.external_url: is no address"),
+    *(
+        (f"exporters: {{otlp: {{endpoint: '{wrong}'}}}}\n", "r.yaml:1: exporters.otlp.endpoint: is no address: write host:port")
+        for wrong in ("nonsense", "", "collector:http", "ftp://collector:4317", "https://")
+    ),
     (MONITOR + "    windows: [1h, 0s]\n", "r.yaml:4: monitors.m.windows[1]: is no length of time: give more than 0s"),
     (MONITOR + "    windows: []\n", "r.yaml:4: monitors.m.windows: should"),
     ("judges: {default: {model: m, timeout: 0s}}\n", "r.yaml:1: judges.default.timeout: is no length of time"),
