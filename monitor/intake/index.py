@@ -234,10 +234,12 @@ class Index:
     def finish(self, taken: Iterable[Taken]) -> None:
         """The settlement of those traces is stored, or there is nothing to store: their bytes are needed no more."""
         with self._mutex:
+            segments: Counter[int] = Counter()
             for one in taken:
-                self._live.subtract(one.trace.segments)
+                segments.update(one.trace.segments)
                 self._settling[one.trace.collector] -= 1
                 self._items -= one.trace.item_count
+            self._live.subtract(segments)
             self._live = +self._live
 
     def give_back(self, taken: Iterable[Taken], retry_at: float) -> None:

@@ -23,10 +23,11 @@ CACHE_BYTES = 16 * 1024**2
 class CachedFrame:
     """A frame, and its items once somebody has asked for them."""
 
-    __slots__ = ("_items", "frame")
+    __slots__ = ("_items", "frame", "settled")
 
     def __init__(self, frame: Frame) -> None:
         self.frame = frame
+        self.settled = 0
         self._items: RawItems | None = None
 
     @property
@@ -62,6 +63,15 @@ class FrameCache:
         while self._bytes > self._max_bytes and len(self._frames) > 1:
             self._bytes -= self._frames.popitem(last=False)[1].cost
         return frame
+
+    def settled(self, position: JournalPosition, count: int) -> None:
+        """So many items of a frame are read for the last time: one with no others is forgotten, so that its memory serves the next while it is warm."""
+        frame = self._frames.get(position)
+        if frame is None:
+            return
+        frame.settled += count
+        if frame.settled >= len(frame.items.items):
+            self._bytes -= self._frames.pop(position).cost
 
     def clear(self) -> None:
         """Forget all frames."""

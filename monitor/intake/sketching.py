@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from collectors.otlp.request import RawItem, RawItems
@@ -39,7 +40,8 @@ def sketched(
     if not options.heads_first or taken.trace.has_logs:
         return None
     try:
-        parts, consumed = _parts(taken, frames, dropped)
+        places = taken.trace.frames()
+        parts = _parts(places, frames, dropped)
     except (FrameUnreadable, MalformedRequest):
         return None
     spans = [one for items, chosen in parts for one in chosen]
@@ -48,17 +50,19 @@ def sketched(
     if found is None:
         return None
     blob = stored_spans.pack(b"".join([items.request(chosen) for items, chosen in parts]), b"") if found else None
+    for position, ordinals in places.items():
+        frames.settled(position, len(ordinals))
     changes = tuple([InvocationChange(one.invocation, one.span_ids, "", assembled=False) for one in found])
-    told = read_until(taken, consumed, options, now, len(spans), changes, blob)
+    last = next(reversed(places))
+    told = read_until(taken, JournalPosition(last.segment, last.offset + 1), options, now, len(spans), changes, blob)
     return Head(taken, Settled(told, len(spans)))
 
 
 def _parts(
-    taken: Taken, frames: FrameCache, dropped: Dropped | None
-) -> tuple[list[tuple[RawItems, list[RawItem]]], JournalPosition]:
-    """The trace's items, frame by frame, without dropped attributes; and the position behind them."""
+    places: Mapping[JournalPosition, list[int]], frames: FrameCache, dropped: Dropped | None
+) -> list[tuple[RawItems, list[RawItem]]]:
+    """A trace's items, frame by frame, without dropped attributes."""
     parts: list[tuple[RawItems, list[RawItem]]] = []
-    places = taken.trace.frames()
     for position, ordinals in places.items():
         items = frames.read(position).items
         chosen = [items.items[ordinal] for ordinal in ordinals]
@@ -66,5 +70,4 @@ def _parts(
             items = RawItems(scrub(items.request(chosen), Signal.TRACES, dropped), Signal.TRACES)
             chosen = items.items
         parts.append((items, chosen))
-    last = next(reversed(places))
-    return parts, JournalPosition(last.segment, last.offset + 1)
+    return parts
