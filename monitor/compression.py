@@ -11,6 +11,9 @@ from typing import Any
 _LEVEL = 1
 """Level 3 takes a third more time for a thirtieth less; zlib's level 1 takes three times the time and packs no better."""
 
+_SHORTEST_MATCH = 7
+"""Of recorded traces a fourteenth less time than by the level's own choice, for a sixtieth more bytes."""
+
 FAULTS = (ValueError, EOFError)
 """What reading raises for damaged bytes."""
 
@@ -26,7 +29,10 @@ class _Contexts(threading.local):
     def __init__(self) -> None:
         zstd = _zstd()
         self.whole_frame = zstd.ZstdCompressor.FLUSH_FRAME
-        self.compressor = zstd.ZstdCompressor(_LEVEL)
+        named = zstd.CompressionParameter
+        self.compressor = zstd.ZstdCompressor(
+            options={named.compression_level: _LEVEL, named.min_match: _SHORTEST_MATCH}
+        )
 
 
 @lru_cache(maxsize=1)

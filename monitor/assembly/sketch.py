@@ -208,6 +208,8 @@ def _is_inside(one: _Seen, agent: _Seen, by_id: Mapping[bytes, _Seen]) -> bool:
     """Whether a span is the agent or below it. Outside there may be only what has nothing to do with agents."""
     if one.end < one.start or not one.end:
         raise _Uncertain
+    if one.parent_id == agent.span_id or one is agent:  # nearly all
+        return True
     node = one
     for _ in range(MAX_DEPTH):
         if node is agent:

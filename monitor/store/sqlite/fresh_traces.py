@@ -107,9 +107,7 @@ def insert(
     placed = list(enumerate(changes, _next_row(connection, "invocations")))
     rows = []
     for row, (trace, told, one) in placed:
-        values = values_of(told, one, profiles)
-        values.update(new_values(told, trace, one.change.invocation), n=row)
-        rows.append(values)
+        rows.append({**values_of(told, one, profiles), **new_values(told, trace, one.change.invocation), "n": row})
     if rows:
         columns, places = ", ".join(rows[0]), ", ".join("?" * len(rows[0]))
         statement = f"INSERT INTO invocations ({columns}) VALUES ({places})"  # noqa: S608
