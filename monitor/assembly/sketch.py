@@ -120,25 +120,26 @@ def sketch(spans: Sequence[RawItem], trace_id: str, context: AssemblyContext) ->
 
 
 def _seen(raw: RawItem) -> _Seen:
-    span = CheckedSpan.FromString(raw.item)
+    item, resource, scope, _ = raw
+    span = CheckedSpan.FromString(item)
     attributes = span.attributes
     named = tuple(attributes)
-    is_large = len(raw.item) + len(raw.scope) > MAX_LENGTH  # else none of its texts is long
+    is_large = len(item) + len(scope) > MAX_LENGTH  # else none of its texts is long
     if len(named) > MAX_KEYS or (is_large and sum(map(len, named)) > MAX_LENGTH):
         raise _Uncertain
     keys = _keys_of(named)
     said = tuple([attributes[key].string_value for key in keys.deciding]) if keys.deciding else ()
     name = span.name
-    if is_large and len(name) + len(raw.scope) + len(span.trace_state) + sum(map(len, said)) > MAX_LENGTH:
+    if is_large and len(name) + len(scope) + len(span.trace_state) + sum(map(len, said)) > MAX_LENGTH:
         raise _Uncertain
-    if len(raw.resource) > MAX_RESOURCE:
+    if len(resource) > MAX_RESOURCE:
         raise _Uncertain
-    kind = _kind_of(keys, name, raw.scope, said)
+    kind = _kind_of(keys, name, scope, said)
     if kind is None or (span.events and not _plain_events(span, kind[0])):
         raise _Uncertain
     return _Seen(
         span.span_id, span.parent_span_id, span.start_time_unix_nano, span.end_time_unix_nano, kind[0], kind[1], keys.all,
-        attributes, span, raw.resource,
+        attributes, span, resource,
     )  # fmt: skip
 
 
