@@ -252,7 +252,7 @@ async def test_one_invocation(served: Pages) -> None:
         "tool definitions",
         "not found in the text",
         "never said so",
-        "2 spans came late",
+        "2 late spans",
     ):
         assert text in page.text, text
     assert f"https://traces.example/{evaluations[0].invocation.trace_id}" in [one.get("href") for one in page.all("a")]
