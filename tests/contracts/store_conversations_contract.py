@@ -297,6 +297,55 @@ class ConversationsContract:
         assert [content(store, one) for one in (whole, other)] == [None, None]
         assert store.invocation("conversation:open") is None
 
+    def test_turns_that_come_while_no_monitor_wants_conversations_are_not_lost(self, store: Store) -> None:
+        """They are seen and judged with the conversation's next revision, whether another turn comes after them or not, and in either order
+        of their coming and the monitors' going.
+        """
+        converse(store, turn("a", 0))
+        store.execute_run(talks(), take_all)
+        (evaluation,) = store.claim_evaluations(10, IDLE + 61, 60)
+        store.finish_evaluations([(evaluation, verdict_of(evaluation))])
+        seen_with: list[int] = []
+        for number, (before, between, after) in enumerate(((0, 1, 1), (1, 1, 0), (0, 1, 0), (1, 0, 0))):
+            at = 10_000.0 * (number + 1)
+            for name, count, monitors in (("x", before, ("talks",)), ("y", between, ()), ("z", after, ("talks",))):
+                if name == "y":
+                    assert store.complete_conversations(T0 + at, (), T0 + at) == before  # set aside, and only once
+                    assert store.complete_conversations(T0 + at, (), T0 + at) == 0
+                late = turn(f"{name}{number}", at)
+                store.save_traces([settled(late, conversation_monitors=monitors)] * count)
+                at += 40
+            assert store.complete_conversations(T0 + at + 100, (), T0 + at + 100) == after
+            assert complete(store, T0 + at + 1_000) == 1
+            (again,) = store.claim_evaluations(10, T0 + at + 1_001, 60)
+            seen_with.append(len(again.invocation.turns))
+            assert again.revision == number + 2
+            store.finish_evaluations([(again, verdict_of(again))])
+        assert seen_with == [3, 5, 6, 7]
+
+    def test_a_turn_of_a_judged_conversation_is_kept_once_somebody_wants_it(self, store: Store) -> None:
+        """One that came while no monitor wanted conversations is kept no longer than any, and from the next revision on as long as it is drawn."""
+        lost, kept = turn("b", 2_000), turn("c", 4_000)
+        converse(store, turn("a", 0))
+        store.execute_run(talks(), take_all)
+        for late in (lost, kept):
+            at = late.ended_at / 1e9 - T0
+            store.save_traces([settled(late, monitors=(), conversation_monitors=())])
+            if late is kept:
+                complete(store, T0 + at + 1_000)
+            store.drop_unwanted_content()
+        assert [content(store, one) for one in (lost, kept)] == [None, kept.user_input]
+
+    def test_a_conversation_that_nobody_wants_expires(self, store: Store) -> None:
+        """One whose last turn came while no monitor wanted conversations leaves nothing when its time is over."""
+        converse(store, turn("a", 0))
+        store.save_traces([settled(turn("b", 2_000), conversation_monitors=())])
+        store.expire(T0 + 900_000, 50_000, 60_000, None)
+        assert store.invocation(NAME) is None
+        store.save_traces([settled(turn("c", 900_000))])
+        assert complete(store, T0 + 910_000) == 1
+        assert len(store.invocation(NAME).turns) == 1  # type: ignore[union-attr]
+
     def test_a_changed_level_passes_over_what_waits(self, store: Store) -> None:
         """Invocations that wait for a monitor that is now about conversations are not drawn as such, and kept no longer."""
         one = turn("a", 0)

@@ -44,7 +44,12 @@ class Life:
         return what.__name__
 
     def save(self, one: Invocation, **changes: Any) -> None:
-        given = {"settled_at": self.now, "monitors": ("m",), "conversation_monitors": ("talks",), **changes}
+        given = {
+            "settled_at": self.now,
+            "monitors": ("m",),
+            "conversation_monitors": self.chance.choice((("talks",), ("talks",), ())),
+            **changes,
+        }
         self.store.save_traces([settlement(one, digest=f"{self.now}", rejudge=True, **given)])
         self.turns[one.id] = one
 

@@ -29,7 +29,7 @@ from monitor.store.sqlite.content import opening
 from monitor.store.sqlite.earlier import keep_conversation
 from monitor.store.sqlite.heads import FROM_HEAD, HEAD, read_or_bare
 from monitor.store.sqlite.revising import revise
-from monitor.store.sqlite.turns import let_go, release_turns
+from monitor.store.sqlite.turns import hold_new_turns, let_go, release_turns, set_aside
 from monitor.store.sqlite.values import compact, integer
 from monitor.store.sqlite.waiting import enqueue, withdraw
 
@@ -42,7 +42,10 @@ MAX_TURNS, _FIRST_TURNS = 1000, 200
 """Of a conversation with more turns the first and the last are read."""
 
 _SILENT = "SELECT n FROM conversations WHERE changed_at IS NOT NULL AND changed_at <= ?"
-_LONG = "SELECT n FROM conversations WHERE changed_at IS NOT NULL AND opened_at <= ?"
+_LONG = "SELECT n FROM conversations WHERE changed_at IS NOT NULL AND opened_at <= ? AND monitors IS NOT NULL"
+_UNWANTED = "SELECT n FROM conversations WHERE changed_at IS NOT NULL AND changed_at <= ? AND monitors IS NOT NULL"
+"""`monitors` is NULL of what came while no monitor wanted conversations: it waits for one."""
+
 _TURNS = """
     SELECT i.id, i.revision, i.trace, i.span_id, i.profile, i.started_at, i.ended_at, i.settled_by, i.late_spans, i.has_error, i.tools,
            i.model_calls, i.input_tokens, i.output_tokens, i.attributes, i.upstream_probability * i.kept_below, i.has_content, i.conversation_id
@@ -74,9 +77,9 @@ class _Turn:
     conversation_id: str
 
 
-def any_due(connection: sqlite3.Connection, silent_since: float, now: float) -> bool:
-    """Whether a conversation waits to be completed."""
-    due = ((_SILENT, silent_since), (_LONG, now - LONGEST_SECONDS))
+def any_due(connection: sqlite3.Connection, silent_since: float, monitors: Sequence[str], now: float) -> bool:
+    """Whether a conversation waits to be completed, or without monitors to be set aside."""
+    due = ((_SILENT, silent_since), (_LONG, now - LONGEST_SECONDS)) if monitors else ((_UNWANTED, silent_since),)
     return any(connection.execute(f"{query} LIMIT 1", (before,)).fetchone() is not None for query, before in due)
 
 
@@ -84,6 +87,11 @@ def complete(
     connection: sqlite3.Connection, silent_since: float, monitors: Sequence[str], now: float, limit: int
 ) -> int:
     """See `Store.complete_conversations`."""
+    if not monitors:
+        unwanted = connection.execute(f"{_UNWANTED} ORDER BY changed_at, n LIMIT ?", (silent_since, limit)).fetchall()
+        for (number,) in unwanted:
+            set_aside(connection, number)
+        return len(unwanted)
     due = connection.execute(
         f"""SELECT n, conversation_id, service, environment, changed_at <= ? FROM conversations
             WHERE n IN ({_SILENT} UNION {_LONG}) ORDER BY changed_at, n LIMIT ?""",  # noqa: S608
@@ -120,11 +128,12 @@ def _complete(
         "SELECT n, revision, digest, settled_at FROM invocations WHERE conversation = ? AND turns IS NOT NULL",
         (number,),
     ).fetchone()
-    if stored is None and (not monitors or first is None):
+    if stored is None and first is None:
         let_go(connection, number)
         return
     before = () if stored is None else _turns_before(connection, number)
     values = {} if first is None else _values(first, turns, now)
+    hold_new_turns(connection, number)
     connection.execute("UPDATE conversations SET completed_at = ?, changed_at = NULL WHERE n = ?", (now, number))
     if not values:
         _empty(connection, *stored)

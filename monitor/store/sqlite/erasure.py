@@ -147,7 +147,7 @@ def expire_content(connection: sqlite3.Connection, before: float, limit: int) ->
 
 
 _GOES_ON = """turns IS NOT NULL AND EXISTS (
-    SELECT 1 FROM conversations c WHERE c.n = conversation AND (c.changed_at IS NOT NULL OR c.completed_at >= ?))"""
+    SELECT 1 FROM conversations c WHERE c.n = conversation AND (c.changed_at >= ? OR c.completed_at >= ?))"""
 """A conversation that still gets turns keeps its row, or it would be drawn and counted anew."""
 
 
@@ -157,7 +157,7 @@ def expire_rows(connection: sqlite3.Connection, before: float, limit: int) -> in
     """
     found = connection.execute(
         f"SELECT n, settled_at, unconsidered FROM invocations WHERE settled_at < ? AND NOT ({_GOES_ON}) ORDER BY settled_at LIMIT ?",  # noqa: S608
-        (before, before, limit),
+        (before, before, before, limit),
     ).fetchall()
     conversations = conversations_of(connection, [row for row, _, _ in found])
     for row, settled_at, unconsidered in found:
@@ -175,6 +175,8 @@ def expire_rows(connection: sqlite3.Connection, before: float, limit: int) -> in
     connection.executemany("DELETE FROM decisions WHERE invocation = ?", rows)
     connection.executemany("DELETE FROM given_up WHERE invocation = ?", rows)
     connection.executemany("DELETE FROM invocations WHERE n = ?", rows)
+    waited = [(number, before) for number in conversations]
+    connection.executemany("UPDATE conversations SET changed_at = NULL WHERE n = ? AND changed_at < ?", waited)
     drop_empty(connection, conversations)
     traces = _rows(
         connection,

@@ -15,7 +15,7 @@ from monitor.model.tallies import TallyName
 from monitor.store.sqlite.blobs import packed_ids
 from monitor.store.sqlite.heads import Profiles
 from monitor.store.sqlite.tallies import Counting
-from monitor.store.sqlite.turns import note_turn
+from monitor.store.sqlite.turns import any_known, note_turn
 from monitor.store.sqlite.values import text
 from monitor.store.sqlite.waiting import enqueue_all
 
@@ -117,8 +117,10 @@ def insert(
         ((row, one.content) for row, (_, _, one) in placed if one.content is not None),
     )
     enqueue_all(connection, ((name, told.settled_at, row) for row, (_, told, _) in placed for name in told.monitors))
-    for row, (_, told, _) in placed:
-        note_turn(connection, row, told)
+    known = any_known(connection)
+    for row, (_, told, one) in placed:
+        if one.change.invocation.conversation_id is not None and (told.conversation_monitors or known):
+            note_turn(connection, row, told)
     count(counting, ((told, one.change.invocation) for _, told, one in changes))
 
 

@@ -122,7 +122,7 @@ class SqliteStore:
     def complete_conversations(self, silent_since: float, monitors: Sequence[str], now: float, limit: int = 100) -> int:
         """Complete conversations that have been silent since a time; asks the writer only where there is one."""
         with self._reads.snapshot() as connection:
-            if not conversations.any_due(connection, silent_since, now):
+            if not conversations.any_due(connection, silent_since, monitors, now):
                 return 0
         return self._writer.call(lambda c: conversations.complete(c, silent_since, monitors, now, limit))
 

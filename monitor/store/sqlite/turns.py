@@ -10,6 +10,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Collection, Iterable
 
+from monitor.model.conversation import ConversationKey
 from monitor.model.run import TraceSettlement
 from monitor.store.sqlite.values import compact
 
@@ -17,40 +18,64 @@ _CHANGE = "opened_at = iif(changed_at IS NULL, ?, opened_at), changed_at = max(c
 
 
 def note_turn(connection: sqlite3.Connection, row: int, settlement: TraceSettlement) -> None:
-    """A turn was stored or revised: its conversation is to be completed (again) once it has been silent long enough."""
-    if not settlement.conversation_monitors:
-        return
+    """A turn was stored or revised: its conversation is to be completed (again) once it has been silent long enough.
+
+    Without a monitor of conversations no conversation begins and nothing is kept for one, but one that is known gets its turn all the same:
+    it is completed with it when there is such a monitor again.
+    """
+    wanted = bool(settlement.conversation_monitors)
     member, conversation_id, service, environment = connection.execute(
         """SELECT i.conversation, i.conversation_id, coalesce(p.service, ''), coalesce(p.environment, '')
            FROM invocations i JOIN profiles p ON p.n = i.profile WHERE i.n = ?""",
         (row,),
     ).fetchone()
-    belongs = None if conversation_id is None else _number(connection, (conversation_id, service, environment))
+    key = None if conversation_id is None else (conversation_id, service, environment)
+    belongs = None if key is None else _number(connection, key, begin=wanted)
     if member is not None and member != belongs:
         leave(connection, row, settlement.settled_at)
         member = None
-    if belongs is None:
+    if key is None or belongs is None:
         return
-    if member is None and not _takes_turns(connection, belongs, settlement):
+    if member is None and not _takes_turns(connection, key, belongs, settlement):
         return
-    _keep(connection, row, belongs)
+    _join(connection, row, belongs)
+    now = settlement.settled_at
+    if not wanted:
+        connection.execute(f"UPDATE conversations SET {_CHANGE} WHERE n = ?", (now, now, belongs))  # noqa: S608
+        return
+    _hold(connection, row)
     connection.execute(
-        f"UPDATE conversations SET {_CHANGE}, monitors = ? WHERE n = ?",  # noqa: S608
-        (settlement.settled_at, settlement.settled_at, compact(list(settlement.conversation_monitors)), belongs),
+        """UPDATE conversations SET opened_at = iif(changed_at IS NULL OR monitors IS NULL, ?, opened_at),
+           changed_at = max(coalesce(changed_at, 0), ?), monitors = ? WHERE n = ?""",
+        (now, now, compact(list(settlement.conversation_monitors)), belongs),
     )
 
 
-def _number(connection: sqlite3.Connection, key: tuple[str, str, str]) -> int:
-    """The conversation of that id, service and environment. A new one takes over the turns that are stored already."""
+def any_known(connection: sqlite3.Connection) -> bool:
+    """Whether there is any conversation."""
+    return connection.execute("SELECT 1 FROM conversations LIMIT 1").fetchone() is not None
+
+
+def _number(connection: sqlite3.Connection, key: ConversationKey, *, begin: bool) -> int | None:
+    """The conversation of that id, service and environment; `begin`: there is one from now on, with the turns that are stored already."""
     found = connection.execute(
         "SELECT n FROM conversations WHERE conversation_id = ? AND service = ? AND environment = ?", key
     ).fetchone()
     if found is not None:
         return int(found[0])
+    if not begin:
+        return None
     cursor = connection.execute(
         "INSERT INTO conversations (conversation_id, service, environment) VALUES (?, ?, ?)", key
     )
     number = int(cursor.lastrowid or 0)
+    for row in _adopt(connection, key, number):
+        _hold(connection, row)
+    return number
+
+
+def _adopt(connection: sqlite3.Connection, key: ConversationKey, number: int) -> list[int]:
+    """Take over the turns that are stored and in no conversation yet; their rows."""
     earlier = connection.execute(
         """SELECT i.n FROM invocations i JOIN profiles p ON p.n = i.profile
            WHERE i.conversation_id = ? AND i.conversation IS NULL AND i.turns IS NULL AND i.merged_into IS NULL
@@ -58,25 +83,45 @@ def _number(connection: sqlite3.Connection, key: tuple[str, str, str]) -> int:
         key,
     ).fetchall()
     for (row,) in earlier:
-        _keep(connection, row, number)
-    return number
+        _join(connection, row, number)
+    return [row for (row,) in earlier]
 
 
-def _takes_turns(connection: sqlite3.Connection, number: int, settlement: TraceSettlement) -> bool:
-    """Whether another turn changes the conversation: under `late_spans: ignore` one that is complete stays as it is."""
+def _takes_turns(
+    connection: sqlite3.Connection, key: ConversationKey, number: int, settlement: TraceSettlement
+) -> bool:
+    """Whether another turn changes the conversation: under `late_spans: ignore` one that is complete stays as it is.
+
+    The first turn after it was complete brings those along that an earlier program, or `ignore`, had left out.
+    """
     completed_at, changed_at = connection.execute(
         "SELECT completed_at, changed_at FROM conversations WHERE n = ?", (number,)
     ).fetchone()
     if completed_at is None or changed_at is not None:
         return True
+    if settlement.late_turns:
+        _adopt(connection, key, number)
     return settlement.late_turns
 
 
-def _keep(connection: sqlite3.Connection, row: int, number: int) -> None:
+def _join(connection: sqlite3.Connection, row: int, number: int) -> None:
     connection.execute("UPDATE invocations SET conversation = ? WHERE n = ?", (number, row))
+
+
+def _hold(connection: sqlite3.Connection, row: int) -> None:
     connection.execute(
         "UPDATE invocations SET held = 1, unconsidered = unconsidered + 1 WHERE n = ? AND held = 0 AND has_content = 1",
         (row,),
+    )
+
+
+def hold_new_turns(connection: sqlite3.Connection, number: int) -> None:
+    """Keep what came since the conversation was last complete, also what came while no monitor wanted conversations."""
+    connection.execute(
+        """UPDATE invocations SET held = 1, unconsidered = unconsidered + 1
+           WHERE conversation = ?1 AND turns IS NULL AND held = 0 AND has_content = 1 AND merged_into IS NULL
+           AND settled_at > coalesce((SELECT completed_at FROM conversations WHERE n = ?1), -1)""",
+        (number,),
     )
 
 
@@ -122,15 +167,29 @@ def release_turns(connection: sqlite3.Connection, conversations: Iterable[int]) 
             )
 
 
+def set_aside(connection: sqlite3.Connection, number: int) -> None:
+    """No monitor wants conversations any more: nothing is kept for this one. One that was complete once goes on when there is one again."""
+    found = connection.execute("SELECT 1 FROM invocations WHERE conversation = ? AND turns IS NOT NULL", (number,))
+    if found.fetchone() is None:
+        let_go(connection, number)
+        return
+    _release(connection, number)
+    connection.execute("UPDATE conversations SET monitors = NULL WHERE n = ?", (number,))
+
+
 def let_go(connection: sqlite3.Connection, number: int) -> None:
-    """No monitor wants conversations any more: what is kept for this one is not, and it is forgotten unless it was complete once."""
+    """The conversation will not be completed: nothing is kept for it, and it is forgotten unless it was complete once."""
+    _release(connection, number)
+    connection.execute("UPDATE conversations SET changed_at = NULL WHERE n = ?", (number,))
+    drop_empty(connection, [number])
+
+
+def _release(connection: sqlite3.Connection, number: int) -> None:
     connection.execute(
         """UPDATE invocations SET unconsidered = unconsidered - 1, held = 0
            WHERE conversation = ? AND turns IS NULL AND held = 1""",
         (number,),
     )
-    connection.execute("UPDATE conversations SET changed_at = NULL WHERE n = ?", (number,))
-    drop_empty(connection, [number])
 
 
 def drop_empty(connection: sqlite3.Connection, numbers: Iterable[int]) -> None:
