@@ -61,7 +61,7 @@ class Backfills:
     # -- asking ------------------------------------------------------------------------------------------------------
     def preview(self, asked: BackfillAsked) -> dict[str, Any]:
         """How many invocations and evaluations a backfill would make, what they would cost, and how wide the interval of the pass rate
-        would be. Raises BackfillRefused.
+        would be. `level` says what is counted. With `errors` nothing is drawn: what matches are the failed evaluations. Raises BackfillRefused.
         """
         monitor = self._monitor(asked)
         counted = self._count(asked, monitor)
@@ -70,6 +70,8 @@ class Backfills:
         low, high = wilson_interval(_USUAL_RATE, float(counted["drawn"]))
         return {
             **counted,
+            "level": str(monitor.settings.level),
+            "errors": asked.errors,
             "tokens": tokens,
             "usd": usd,
             "interval_width": round(high - low, 4) if counted["drawn"] else None,
@@ -170,7 +172,7 @@ class Backfills:
         request = self._request(asked.monitor, monitor, 0.0)
         if asked.errors:
             count = self._store.backfill_errors(request, span, count_only=True)
-            return {"looked_at": count, "matched": count, "drawn": count, "evaluations": count, "without_content": 0}
+            return {"looked_at": count, "matched": count, "drawn": 0, "evaluations": count, "without_content": 0}
         totals = {"looked_at": 0, "matched": 0, "drawn": 0, "evaluations": 0, "without_content": 0}
         rule = _rule(monitor)
         position: Position | None = None

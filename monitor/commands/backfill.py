@@ -21,14 +21,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--since",
         metavar="T",
-        help="invocations that ended from then on: RFC 3339, or a duration before now",
+        help="invocations (or conversations) that ended from then on: RFC 3339, or a duration before now",
     )
     parser.add_argument("--until", metavar="T", help="and before then (default: now)")
     parser.add_argument(
         "--dry-run", action="store_true", help="only say how many, what they cost, and how wide the interval gets"
     )
     parser.add_argument("--errors", action="store_true", help="judge failed evaluations again instead of drawing")
-    parser.add_argument("--limit", metavar="N", type=int, help="draw about so many invocations at most")
+    parser.add_argument(
+        "--limit", metavar="N", type=int, help="draw about so many invocations (or conversations) at most"
+    )
     parser.add_argument("--max-tokens", metavar="N", type=int, help="stop when so many tokens are used")
     parser.add_argument("--max-usd", metavar="USD", type=float, help="stop when so much is spent")
     parser.add_argument(
@@ -120,7 +122,13 @@ def _progress(found: dict[str, Any]) -> str:
 
 
 def _print_preview(answer: dict[str, Any]) -> None:
-    say(f"{answer['looked_at']} invocations ended then, {answer['matched']} match and were not considered yet")
+    """An older daemon tells neither level nor errors."""
+    what = f"{answer.get('level', 'invocation')}s"
+    if answer.get("errors"):
+        say(f"{answer['matched']} evaluations of {what} that ended then have failed and can be judged again")
+        say(f"{answer['evaluations']} would be judged again: {_use(answer)}")
+        return
+    say(f"{answer['looked_at']} {what} ended then, {answer['matched']} match and were not considered yet")
     if answer["without_content"]:
         say(f"{answer['without_content']} of them cannot be judged any more: their content was erased")
     _print_cost(answer)
@@ -134,10 +142,14 @@ def _print_estimate(found: dict[str, Any]) -> None:
     _print_cost(found["estimate"])
 
 
-def _print_cost(answer: dict[str, Any]) -> None:
+def _use(answer: dict[str, Any]) -> str:
     tokens = "tokens not known yet" if answer["tokens"] is None else f"about {answer['tokens']:,} tokens"
     usd = "cost not known" if answer["usd"] is None else f"about {answer['usd']:,.2f} USD"
-    say(f"{answer['drawn']} would be drawn, {answer['evaluations']} evaluations: {tokens}, {usd}")
+    return f"{tokens}, {usd}"
+
+
+def _print_cost(answer: dict[str, Any]) -> None:
+    say(f"{answer['drawn']} would be drawn, {answer['evaluations']} evaluations: {_use(answer)}")
     if answer["interval_width"] is not None:
         say(
             f"the 95 % interval of the pass rate would be about {answer['interval_width']:.1%} wide at a rate of {answer['interval_at']:.0%}"

@@ -1,7 +1,8 @@
 """Running a team's own evaluator: one process for each invocation, with limits of time, memory and output, never on the event loop's time.
 
-Whatever the program does is a value: a judgement, or a failed evaluation with reason `evaluator_failed`. What it wrote to standard error is
-kept as the explanation of the failure, for people: content, and erased like it.
+Whatever the program does is a value: a judgement, or a failed evaluation with reason `evaluator_failed`. The last line that it wrote to standard
+error is kept as the explanation of the failure, for people: content, and erased like it. Of a Python traceback that is the exception; the
+lines before it say little to who reads a verdict, and quote the program.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from monitor.rubrics.rubric import Rubric
 _PASSED_ON = ("PATH", "HOME", "LANG", "LC_ALL", "TZ", "PYTHONPATH", "VIRTUAL_ENV", "TMPDIR")
 _LAUNCH = str(Path(__file__).with_name("launch.py"))
 _CALL = str(Path(__file__).with_name("call_function.py"))
-_SHOWN_ERROR = 2000
+_KEPT_ERROR, _SHOWN_ERROR = 2000, 300
+"""Bytes of standard error that are looked at, and characters of its last line that are shown."""
 _CHUNK = 65_536
 _LONGEST_END = 5.0
 """Seconds to wait for the pipes of a killed program: a grandchild that has left its session may hold them open."""
@@ -78,9 +80,14 @@ def _given(invocation: Invocation) -> dict[str, Any]:
 
 
 def _failure(spec: CodeSpec, message: str, output: _Output) -> Judgement:
-    shown = output.stderr[-_SHOWN_ERROR:].decode("utf-8", "replace").strip()
     failure = EvaluationFailure(ErrorType.EVALUATOR_FAILED, message)
-    return replace(Judgement(None, failure=failure, threshold=spec.threshold), explanation=shown)
+    return replace(Judgement(None, failure=failure, threshold=spec.threshold), explanation=_last_line(output.stderr))
+
+
+def _last_line(written: bytes) -> str:
+    """The last line that says anything; of a long one its beginning."""
+    lines = [line.strip() for line in written.decode("utf-8", "replace").splitlines()]
+    return next((line for line in reversed(lines) if any(map(str.isalnum, line))), "")[:_SHOWN_ERROR]
 
 
 async def _check_unchanged(spec: CodeSpec) -> None:
@@ -160,7 +167,7 @@ async def _collect(process: asyncio.subprocess.Process, spec: CodeSpec, output: 
 async def _keep_errors(process: asyncio.subprocess.Process, output: _Output) -> None:
     assert process.stderr is not None
     while chunk := await process.stderr.read(_CHUNK):
-        output.stderr = (output.stderr + chunk)[-_SHOWN_ERROR:]
+        output.stderr = (output.stderr + chunk)[-_KEPT_ERROR:]
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

@@ -109,19 +109,23 @@ def flag(name: str, text: str) -> Parameter:
     return Parameter(name, text, lambda value, _: _choice(value, choices) == "true", schema)
 
 
+_BELOW = 1e15
+
+
 def _amount(value: str, kind: type[int] | type[float]) -> float:
+    wrong = f"should be a {'whole ' if kind is int else ''}number above 0 and below {_BELOW:,.0f}"
     try:
         found = kind(value)
     except ValueError:
-        raise ValueError("should be a number above 0") from None
-    if not 0 < found < 1e15:
-        raise ValueError("should be a number above 0")
+        raise ValueError(wrong) from None
+    if not 0 < found < _BELOW:
+        raise ValueError(wrong)
     return found
 
 
 def amount(name: str, text: str, kind: type[int] | type[float] = int) -> Parameter:
-    """A number above 0, whole or not."""
-    schema = {"type": "integer" if kind is int else "number", "exclusiveMinimum": 0}
+    """A number above 0, whole or not, that a double holds exactly."""
+    schema = {"type": "integer" if kind is int else "number", "exclusiveMinimum": 0, "exclusiveMaximum": _BELOW}
     return Parameter(name, text, lambda value, _: _amount(value, kind), schema)
 
 

@@ -14,6 +14,7 @@ from scipy.stats import binomtest
 
 from monitor.backfill import BackfillRefused, Backfills
 from monitor.clock import ManualClock
+from monitor.commands.backfill import _print_preview
 from monitor.history import Rereading
 from monitor.model.backfill import BACKFILL_TICK, Backfill, BackfillAsked, BackfillStatus
 from monitor.model.origin import waits_as
@@ -202,14 +203,22 @@ def test_a_limit_lowers_the_rate_and_the_probability_is_known(bench: Bench) -> N
     assert {one.inclusion_probability for one in judged} == {0.25 * 0.25}
 
 
-def test_errors_are_judged_again_and_their_success_is_the_first_verdict(bench: Bench) -> None:
+def test_errors_are_judged_again_and_their_success_is_the_first_verdict(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
     """`errors` takes up failed evaluations of the time, and nothing else."""
     bench.history(6, monitors=("m",))
     bench.store.execute_run(request(), take_all)
     claimed = bench.store.claim_evaluations(100, bench.clock.now(), 60)
     results = [(one, failure_of(one) if n < 4 else verdict_of(one)) for n, one in enumerate(claimed)]
     bench.store.finish_evaluations(results)
-    assert bench.backfills.preview(bench.asked(errors=True))["evaluations"] == 4
+    preview = bench.backfills.preview(bench.asked(errors=True))
+    assert (preview["evaluations"], preview["drawn"], preview["interval_width"]) == (4, 0, None)
+    _print_preview(preview | {"level": "conversation"})
+    assert capsys.readouterr().out.splitlines() == [
+        "4 evaluations of conversations that ended then have failed and can be judged again",
+        "4 would be judged again: about 2,960 tokens, about 0.01 USD",
+    ]
     bench.backfills.begin(bench.asked(errors=True))
     assert len(bench.run()) == 4
     assert bench.standing()["judged"] == 4
@@ -300,13 +309,17 @@ def test_it_is_kept_as_json_whatever_a_newer_version_adds() -> None:
     assert one.tick == BACKFILL_TICK + 3
 
 
-def test_complete_conversations_are_drawn_for_a_monitor_of_them(bench: Bench) -> None:
+def test_complete_conversations_are_drawn_for_a_monitor_of_them(
+    bench: Bench, capsys: pytest.CaptureFixture[str]
+) -> None:
     """A monitor of conversations scores those that are stored, not their turns; what a source is read for again it cannot take."""
     for n, talk in enumerate(("a", "b", "a")):
         one = invocation(f"h{n}", conversation_id=talk, ended_at=int(T0) * SECOND + n * SECOND)
         bench.store.save_traces([settlement(one, monitors=(), conversation_monitors=("other",))])
     bench.store.complete_conversations(T0 + 50, ("other",), T0 + 60)
     bench.monitor = replace(bench.monitor, settings=SETTINGS.model_copy(update={"level": "conversation"}))
+    _print_preview(bench.backfills.preview(bench.asked()))
+    assert "2 conversations ended then, 2 match and were not considered yet" in capsys.readouterr().out
     bench.backfills.begin(bench.asked())
     assert sorted(one.invocation.id for one in bench.run()) == ["conversation:a", "conversation:b"]
     with pytest.raises(BackfillRefused):

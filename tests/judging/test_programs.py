@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +15,10 @@ import pytest
 from monitor.clock import SystemClock
 from monitor.judging.programs import judge_without_model, run_program
 from monitor.judging.worker import EvaluationWorkers
+from monitor.model.conversation import conversation
 from monitor.model.run import Query
 from monitor.model.verdict import ErrorType, Judgement, Outcome
+from monitor.resources import config_folder
 from monitor.rubrics.files import read_file
 from monitor.rubrics.kinds.code import Code, CodeSpec
 from monitor.rubrics.kinds.kind import ReplyFault
@@ -124,10 +127,27 @@ async def test_programs_that_break(tmp_path: Path, program: str, keys: str, mess
 
 
 async def test_what_a_broken_program_said_is_kept_for_people(tmp_path: Path) -> None:
-    """Standard error is content: it is kept as the explanation, cut to a bound, and not in the message."""
-    result = await ran(tmp_path, "import sys\nsys.stderr.write('x' * 100_000 + 'the end')\nsys.exit(1)")
-    assert result.explanation.endswith("the end")
-    assert len(result.explanation) <= 2000
+    """Standard error is content: its last line is kept as the explanation, cut to a bound, without a traceback, and not in the message."""
+    result = await ran(tmp_path, "import sys\nsys.stderr.write('x' * 100_000 + '\\nthe end\\n---\\n\\n')\nsys.exit(1)")
+    assert result.explanation == "the end"
+    long = await ran(tmp_path, "import sys\nsys.stderr.write('x' * 100_000)\nsys.exit(1)")
+    assert len(long.explanation) == 300
+    broken = await ran(tmp_path, READS + "invocation['turns']")
+    assert broken.explanation == "KeyError: 'turns'"
+    assert broken.failure is not None
+    assert broken.failure.message == "the evaluator ended with exit status 1"
+
+
+@pytest.mark.parametrize("asked", [True, False])
+async def test_the_example_judges_both_levels(tmp_path: Path, asked: bool) -> None:
+    """The program that `init` writes gives the same verdict on an invocation as on the conversation whose turn it is."""
+    for name in ("house_rules.py", "example.yaml"):
+        (tmp_path / name).write_text((config_folder() / "init" / "rubrics" / name).read_text())
+    (example,) = (one.rubric for one in read_file(tmp_path / "example.yaml") if one.rubric.name == "house_rules")
+    single = replace(invocation(call("book", {"party": 4})), user_input="A table for four." if asked else None)
+    for given in (single, conversation([single, replace(single, tool_calls=())], "conversation:c")):
+        result = await run_program(example, given)
+        assert (result.outcome, result.explanation) == (Outcome.PASS if asked else Outcome.FAIL, "1 tool calls")
 
 
 async def test_a_missing_program(tmp_path: Path) -> None:

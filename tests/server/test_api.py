@@ -219,6 +219,8 @@ async def test_a_backfill_names_what_it_wants(served: Served) -> None:
     assert (status, found["parameter"]) == (400, "monitor")
     status, found = await served.send("POST", "/api/v1/backfills?monitor=m&since=1d&limit=0")
     assert (status, found["parameter"]) == (400, "limit")
+    status, found = await served.send("POST", "/api/v1/backfills?monitor=m&since=1d&limit=" + "9" * 20)
+    assert (status, "a whole number above 0 and below 1,000,000,000,000,000" in found["detail"]) == (400, True)
     assert await served.items("/api/v1/backfills") == []
 
 
