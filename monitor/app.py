@@ -310,8 +310,8 @@ class App:
 
     def _judge_statuses(self) -> list[Status]:
         now = self.clock.now()
-        paused = self.workers.paused
-        return [judge_status(judge, paused.get(name), now) for name, judge in self.judges.current.items()]
+        problems = self.workers.problems
+        return [judge_status(judge, problems.get(name), now) for name, judge in self.judges.current.items()]
 
     def _monitor_statuses(self) -> list[Status]:
         configuration = self.configuration

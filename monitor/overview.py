@@ -28,15 +28,15 @@ def collector_status(collector: Collector, spans_per_second: float | None, open_
     }
 
 
-def judge_status(judge: Judge, paused: str | None, now: float) -> dict[str, Any]:
-    """A judge: its model, the host that content goes to, what it has spent today, and why it is paused."""
+def judge_status(judge: Judge, problem: str | None, now: float) -> dict[str, Any]:
+    """A judge: its model, the host that content goes to, what it has spent today, and why it is paused or fails."""
     use = judge.budget.use(now)
     limits = judge.settings.limits
     return {
         "name": judge.name,
         "model": judge.settings.model,
         "host": judge_host(judge.settings),
-        "problem": paused or judge.stopped,
+        "problem": problem or judge.stopped,
         "tokens_today": use.tokens,
         "usd_today": round(use.usd, 6) if judge.settings.prices else None,
         "tokens_per_day": limits.tokens_per_day,

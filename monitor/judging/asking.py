@@ -136,8 +136,7 @@ class Asker:
                 return Asked(failure=self._stop, stops=True)  # the judge stopped while this call waited its turn
             wait = self.limiter.wait_seconds(estimated)
             if wait > 2 * self.settings.timeout:
-                message = f"the rate limit of judge {self.judge} leaves no room yet"
-                return Asked(failure=EvaluationFailure(ErrorType.RATE_LIMITED, message, True, wait))
+                return Asked(failure=EvaluationFailure(ErrorType.RATE_LIMITED, no_room(self.judge), True, wait))
             await self.limiter.acquire(estimated)
             started = self.clock.monotonic()
             try:
@@ -266,6 +265,11 @@ class Asker:
                 ChatMessage("user", repair_message(fault.message)),
             )
         return True
+
+
+def no_room(judge: str) -> str:
+    """What a failure says whose judge was not asked, for our own limit of its rate left no room."""
+    return f"the rate limit of judge {judge} leaves no room yet"
 
 
 def _estimated_tokens(request: JudgeRequest) -> float:

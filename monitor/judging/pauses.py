@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from monitor.model.verdict import ErrorType
+from monitor.model.verdict import ErrorType, EvaluationFailure
 
 SHORTEST_PAUSE = 60.0
 LONGEST_PAUSE = 900.0
@@ -14,7 +14,14 @@ LONGEST_PAUSE = 900.0
 TROUBLES_IN_A_ROW = 10
 """Evaluations that did not reach the judge, one after the other, before it is paused as if its fault were permanent (circuit breaker)."""
 
+SHOWN_FROM, SHOWN_AFTER = 3, 10.0
+"""So many evaluations in a row, over as many seconds, that failed for a reason of transport or server: the judge is shown as failing."""
+
+LONGEST_BURST = 30.0
+"""Seconds. Refusals for the rate come in bursts of whatever was under way: they pause a judge only when nothing else came for so long."""
+
 UNREACHABLE = frozenset({ErrorType.CONNECTION, ErrorType.TIMEOUT, ErrorType.SERVER_ERROR})
+TROUBLES = UNREACHABLE | {ErrorType.RATE_LIMITED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,17 +33,48 @@ class Pause:
     seconds: float
 
 
+@dataclass(slots=True)
+class _Row:
+    """Evaluations that failed one after the other: how many, since when, and why the last did."""
+
+    since: float
+    count: int = 0
+    reason: str = ""
+    shown: bool = False
+
+
 class Pauses:
-    """The pauses in force, by judge."""
+    """The pauses in force, and the judges that fail again and again, by judge."""
 
     def __init__(self) -> None:
         self._pauses: dict[str, Pause] = {}
-        self._troubles: dict[str, int] = {}
+        self._troubles: dict[str, _Row] = {}
 
-    def trouble(self, judge: str) -> bool:
-        """An evaluation did not reach the judge. True when so many in a row did not that asking on would only use up their attempts."""
-        self._troubles[judge] = self._troubles.get(judge, 0) + 1
-        return self._troubles[judge] >= TROUBLES_IN_A_ROW
+    def trouble(self, judge: str, failure: EvaluationFailure, now: float) -> bool:
+        """An evaluation did not reach the judge, or was refused for the rate. True when so many in a row did not that asking on would only
+        use up their attempts.
+        """
+        row = self._troubles.setdefault(judge, _Row(now))
+        row.count, row.reason = row.count + 1, failure.message
+        lasting = failure.type in UNREACHABLE or now - row.since >= LONGEST_BURST
+        return row.count >= TROUBLES_IN_A_ROW and lasting
+
+    def begins_to_fail(self, judge: str, now: float) -> bool:
+        """Whether the judge's troubles in a row are now worth showing; True once in a row."""
+        row = self._troubles.get(judge)
+        if row is None or row.shown or row.count < SHOWN_FROM or now - row.since < SHOWN_AFTER:
+            return False
+        row.shown = True
+        return True
+
+    def fails(self, judge: str) -> bool:
+        """Whether the judge is shown as failing: it is paused by a fault or on trial, or nothing came back from it for a while."""
+        row = self._troubles.get(judge)
+        return self.on_trial(judge) or (row is not None and row.shown)
+
+    def failing(self) -> dict[str, str]:
+        """Why each judge fails that does so again and again, whether or not it is paused."""
+        return {judge: f"every evaluation fails: {row.reason}" for judge, row in self._troubles.items() if row.shown}
 
     def fine(self, judge: str) -> None:
         """The judge answered, or is another one."""

@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from monitor.clock import Clock, SteadyClock
+from monitor.judging.asking import no_room
 from monitor.judging.claims import Claimed, Claims, broke, holds_a_suspect, judge_by_looking
 from monitor.judging.definitions import DrawnFor
 from monitor.judging.judge import Judge
 from monitor.judging.limits import DailyBudget, next_day
-from monitor.judging.pauses import UNREACHABLE, Pauses
+from monitor.judging.pauses import TROUBLES, Pauses
 from monitor.judging.programs import run_program
 from monitor.judging.retry import delay_seconds
 from monitor.judging.verdicts import verdict_of
@@ -123,6 +124,11 @@ class EvaluationWorkers:
         """Judges that are not asked for now, with the reason; judges that evaluations wait for and nobody has configured too."""
         missing = dict.fromkeys(self._unknown, "no judge of this name is configured")
         return {**missing, **self._pauses.reasons()}
+
+    @property
+    def problems(self) -> Mapping[str, str]:
+        """What is wrong with each judge: why it is paused, else why evaluation after evaluation fails."""
+        return {**self._pauses.failing(), **self.paused}
 
     async def stop(self, deadline_seconds: float) -> None:
         """Claim nothing more, let what is under way end within the deadline, release the rest, write all results. May be called twice."""
@@ -330,10 +336,9 @@ class EvaluationWorkers:
         if _was_not_asked(judgement) and failure is not None and failure.message != judge.stopped:
             await self._release([evaluation])  # which says nothing of how the judge is
             return
-        unreachable = failure is not None and failure.temporary and failure.type in UNREACHABLE
-        if unreachable and failure is not None:
-            if self._pauses.trouble(judge.name):
-                self._stop_judge(judge, failure, now)
+        if failure is not None and failure.temporary and failure.type in TROUBLES:
+            if failure.message != no_room(judge.name):  # of our own limit: it was not asked
+                self._trouble(judge, failure, now)
         elif judge.stopped is None:
             self._works(judge)
         if failure is None:
@@ -348,26 +353,36 @@ class EvaluationWorkers:
             return
         self._writer.add([(evaluation, verdict_of(evaluation, judgement, self._clock.now()))])
 
+    def _trouble(self, judge: Judge, failure: EvaluationFailure, now: float) -> None:
+        """Count a failure of transport or server of a judge still in use: show it as failing after some in a row, pause it after many."""
+        if self._judges.get(judge.name) is not judge:
+            return
+        if self._pauses.trouble(judge.name, failure, now):
+            self._stop_judge(judge, failure, now)
+        if self._pauses.begins_to_fail(judge.name, now) and not self._pauses.on_trial(judge.name):
+            extra = {"judge": judge.name, "reason": failure.type.value}
+            LOG.warning("every evaluation fails: %s", failure.message, extra=extra)
+        self._show_up(judge)
+
     def _works(self, judge: Judge) -> None:
-        self._pauses.fine(judge.name)
-        if self._judges.get(judge.name) is judge and self._pauses.on_trial(judge.name):
+        if self._judges.get(judge.name) is judge and self._pauses.fails(judge.name):
             self._pauses.clear(judge.name)
             LOG.info("the judge works again", extra={"judge": judge.name})
+        self._pauses.fine(judge.name)
         self._show_up(judge)
 
     def _stop_judge(self, judge: Judge, failure: EvaluationFailure, now: float) -> bool:
         """Pause the judge; False when it is paused already. What met the fault first is stored as failed, the others wait."""
         found = self._judges.get(judge.name) is judge and self._pauses.stop(judge.name, failure.message, now)
         if found:
-            LOG.error(
-                "the judge is paused: %s", failure.message, extra={"judge": judge.name, "reason": failure.type.value}
-            )
+            extra = {"judge": judge.name, "reason": failure.type.value}
+            LOG.error("the judge is paused: %s", failure.message, extra=extra)
         self._show_up(judge)
         return found
 
     def _show_up(self, judge: Judge) -> None:
         if self._telemetry and self._judges.get(judge.name) is judge:
-            self._telemetry.judge_up.labels(judge.name).set(0 if self._pauses.on_trial(judge.name) else 1)
+            self._telemetry.judge_up.labels(judge.name).set(not self._pauses.fails(judge.name))
 
     async def _release(self, evaluations: Sequence[Evaluation]) -> None:
         if evaluations:
@@ -380,5 +395,5 @@ class EvaluationWorkers:
 def _was_not_asked(judgement: Judgement) -> bool:
     """Whether a budget had no room for the evaluation."""
     failure = judgement.failure
-    no_room = failure is not None and failure.type is ErrorType.RATE_LIMITED and not failure.temporary
-    return no_room and judgement.usage.requests == 0
+    limited = failure is not None and failure.type is ErrorType.RATE_LIMITED and not failure.temporary
+    return limited and judgement.usage.requests == 0

@@ -19,9 +19,10 @@ from monitor.judging.clients.openai_client import OpenAIClient
 from monitor.judging.clients.scripted import Line, ScriptedClient
 from monitor.judging.judge import Judge
 from monitor.judging.limits import DailyUse, Reservation
+from monitor.judging.pauses import Pauses
 from monitor.judging.worker import EvaluationWorkers, WorkerTuning
 from monitor.model.run import Query, RubricRef
-from monitor.model.verdict import Verdict
+from monitor.model.verdict import ErrorType, EvaluationFailure, Verdict
 from monitor.rubrics.rubric import Rubric
 from monitor.rubrics.version import definition, rubric_version
 from monitor.settings.privacy import Redaction
@@ -296,6 +297,53 @@ async def test_a_judge_that_is_not_reached_is_paused(store: SqliteStore, clock: 
     assert states(store) == {"pending": 0, "error": 0, "done": 40}
     assert made.paused == {}
     assert len(client.requests) - asked <= 42
+
+
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_judge_that_refuses_every_call_is_shown(
+    store: SqliteStore, clock: ManualClock, status: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One evaluation after the other is refused for the rate or by the server: the judge's problem says so and judge_up falls, one line in the log on
+    each change; no agent has failed by it, and an answer clears it.
+    """
+    pend(store, 2, ONE)
+    registry = CollectorRegistry()
+    up = lambda: registry.get_sample_value("rubricd_judge_up", {"judge": "default"})  # noqa: E731
+    judge, _ = scripted(clock, *[CallFault(FaultKind.STATUS, status)] * 6, said("yes"), max_attempts=9)
+    made = workers(store, clock, judge, telemetry=Telemetry(registry))
+    caplog.set_level("INFO", "monitor.judging.worker")
+    await work(made)
+    assert (made.problems, up()) == ({}, 1)  # one burst is nothing yet
+    for _ in range(2):
+        clock.advance(11)
+        await work(made)
+    assert f"status {status}" in made.problems["default"]
+    assert (up(), made.paused, verdicts(store)) == (0, {}, [])
+    for _ in range(6):
+        clock.advance(60)
+        await work(made)
+    assert (made.problems, up(), states(store)["done"]) == ({}, 1, 2)
+    assert [one.levelname for one in caplog.records] == ["WARNING", "INFO"]
+
+
+def test_refusals_for_the_rate_pause_only_when_they_last() -> None:
+    """A burst of refusals for the rate pauses nobody, half a minute of nothing else does: evaluations then wait instead of using up their attempts."""
+    pauses, refused = Pauses(), EvaluationFailure(ErrorType.RATE_LIMITED, "status 429", True)
+    assert not any(pauses.trouble("default", refused, 0.1 * second) for second in range(40))
+    assert pauses.trouble("default", refused, 31.0)
+
+
+def test_troubles_are_shown_once_and_only_when_they_last() -> None:
+    """A row of troubles is shown from its third on, when ten seconds have passed, once; an answer ends the row."""
+    pauses = Pauses()
+    failure = EvaluationFailure(ErrorType.SERVER_ERROR, "status 503", True)
+    for second in (0.0, 6.0, 9.9):
+        assert not pauses.trouble("default", failure, second)
+        assert not pauses.begins_to_fail("default", second)
+    pauses.trouble("default", failure, 10.0)
+    assert (pauses.begins_to_fail("default", 10.0), pauses.begins_to_fail("default", 11.0)) == (True, False)
+    pauses.fine("default")
+    assert pauses.failing() == {}
 
 
 async def test_troubles_between_answers_pause_nobody(store: SqliteStore, clock: ManualClock) -> None:
