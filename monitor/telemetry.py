@@ -86,7 +86,9 @@ class Telemetry:
         self.judge_flags = counter(
             "judge_flags", "Verdicts that a person may want to look at, by why.", "judge", "rubric", "flag"
         )
-        self.judge_up = gauge("judge_up", "0 while the judge is paused by a fault, or evaluation after evaluation of it fails.", "judge")
+        self.judge_up = gauge(
+            "judge_up", "0 while the judge is paused by a fault, or evaluation after evaluation of it fails.", "judge"
+        )
         self.reload_successful = gauge(
             "config_last_reload_successful", "1 when the last reload of the configuration took."
         )

@@ -57,7 +57,7 @@ def command(arguments: argparse.Namespace) -> int:
         raise wrong_input(f"{count} fault{'s' if count != 1 else ''}:\n{error}") from error
     for fault in configuration.missing:
         note(f"warning: {fault}")
-    traffic = _traffic(Server(arguments.against, arguments.token_file)) if arguments.against else {}
+    traffic = _traffic(Server(arguments.against, arguments.token_file, "--against")) if arguments.against else {}
     found = [_monitor(name, configuration, traffic.get(name)) for name in configuration.settings.monitors]
     if arguments.json:
         json_lines(found)
@@ -66,7 +66,7 @@ def command(arguments: argparse.Namespace) -> int:
         for one in found:
             _print(one)
     if arguments.against:
-        _compare(configuration, Server(arguments.against, arguments.token_file), arguments.json)
+        _compare(configuration, Server(arguments.against, arguments.token_file, "--against"), arguments.json)
     return Exit.DONE
 
 

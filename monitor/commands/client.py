@@ -31,10 +31,11 @@ def add_server_arguments(parser: argparse.ArgumentParser) -> None:
 class Server:
     """A running daemon, by its API. Faults end the command: unreachable is exit 3, a refused request exit 2."""
 
-    def __init__(self, url: str, token_file: Path | None = None) -> None:
-        if not url.startswith(("http://", "https://")):
-            raise wrong_input(f"--server {url}: write a URL such as {DEFAULT_SERVER}")
-        self._url = url.rstrip("/")
+    def __init__(self, url: str, token_file: Path | None = None, option: str = "--server") -> None:
+        """`option` is the one that named the URL. Ends the command for what is no URL, or a file without a token."""
+        if not _is_url(url):
+            raise wrong_input(f"{option} {url}: write a URL such as {DEFAULT_SERVER}")
+        self._url, self._option = url.rstrip("/"), option
         self._token = self._read_token(token_file)
 
     @staticmethod
@@ -68,7 +69,7 @@ class Server:
         except (OSError, ValueError) as error:
             reason = getattr(error, "reason", error)
             raise not_done(
-                f"no daemon answers at {self._url}: {reason}; is `rubricd run` up, and is --server right?"
+                f"no daemon answers at {self._url}: {reason}; is `rubricd run` up, and is {self._option} right?"
             ) from error
 
     def _refused(self, error: urllib.error.HTTPError) -> CommandFailed:
@@ -87,6 +88,24 @@ class Server:
     def items(self, path: str, **parameters: str | int | None) -> list[dict[str, Any]]:
         """The items of a listing's first page."""
         page = self.get(path, **parameters)
-        if not isinstance(page, dict) or "items" not in page:
-            raise not_done(f"{self._url} answers, but not as a rubricd does; is --server right?")
-        return list(page["items"])
+        return self.items_of(page)
+
+    def items_of(self, answer: Any) -> list[dict[str, Any]]:
+        """The items of an answer that is a listing. Anything else is no rubricd's, and ends the command."""
+        items = answer.get("items") if isinstance(answer, dict) else None
+        if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+            raise self.stranger()
+        return items
+
+    def stranger(self) -> CommandFailed:
+        """What ends the command where something else than a rubricd answered."""
+        return not_done(f"{self._url} answers, but not as a rubricd does; is {self._option} right?")
+
+
+def _is_url(text: str) -> bool:
+    """Whether it is an http or https URL with a host, its port a number."""
+    try:
+        parts = urllib.parse.urlsplit(text)
+        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        return False

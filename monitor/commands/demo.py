@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 SETTLE_SECONDS = 30.0
 """How long the last invocations may take to settle and to be judged."""
 
+LONGEST_SECONDS = 86400
+
 FRESH_SECONDS = 1.5
 """Pass rates are read from the store about once a second: the last table waits for a reading that has everything."""
 
@@ -48,8 +50,10 @@ def command(arguments: argparse.Namespace) -> int:
     from monitor.app import StartFailed
     from monitor.settings.document import ConfigurationError
 
-    if arguments.seconds < 5:
-        raise wrong_input(f"--seconds {arguments.seconds:g}: 5 at least, for traffic has to settle and be judged")
+    if not 5 <= arguments.seconds <= LONGEST_SECONDS:  # nan is neither
+        raise wrong_input(
+            f"--seconds {arguments.seconds:g}: 5 at least, for traffic has to settle and be judged, and a day ({LONGEST_SECONDS}) at most"
+        )
     try:
         with tempfile.TemporaryDirectory(prefix="rubricd-demo-") as folder:
             asyncio.run(_demo(arguments, folder))

@@ -51,13 +51,27 @@ def assembled_invocations(
 
 
 def read_invocations(files: Sequence[Path]) -> list[Invocation]:
-    """The invocations of files that hold recorded OTLP or invocation JSON Lines (contract section 3); of conversations their turns."""
+    """The invocations of files that hold recorded OTLP or invocation JSON Lines (contract section 3); of conversations their turns. Each id once, the
+    newest revision of it; says on standard error how many were given more than once.
+    """
     recorded = [file for file in files if not _holds_invocations(file)]
     found = [item.invocation for item in assembled_invocations(recorded)]
     for file in files:
         if file not in recorded:
             found.extend(_invocation_lines(file))
-    return found
+    return _once(found)
+
+
+def _once(invocations: Sequence[Invocation]) -> list[Invocation]:
+    """Each id at its first place, as its newest revision; of equal ones the first."""
+    newest: dict[str, Invocation] = {}
+    for one in invocations:
+        earlier = newest.get(one.id)
+        if earlier is None or one.revision > earlier.revision:
+            newest[one.id] = one
+    if len(newest) < len(invocations):
+        note(f"rubricd: {len(invocations) - len(newest)} invocations were given more than once and count once")
+    return list(newest.values())
 
 
 def _holds_invocations(file: Path) -> bool:

@@ -10,6 +10,18 @@ from monitor.commands.exits import wrong_input
 from monitor.model.verdict import Outcome, Verdict
 
 
+def make_sure_of(file: Path) -> None:
+    """End the command for a file that cannot be written, before anything is scored; leaves things as they are."""
+    existed = file.exists()
+    try:
+        with file.open("ab"):
+            pass
+        if not existed:
+            file.unlink()
+    except OSError as error:
+        raise wrong_input(f"--junit {file}: cannot be written: {error.strerror}") from error
+
+
 def write_junit(file: Path, verdicts: Sequence[Verdict]) -> None:
     """Write the file. A fail is a failure, a failed evaluation an error, everything without a verdict on the agent is skipped."""
     root = ET.Element("testsuites", name="rubricd")

@@ -64,7 +64,7 @@ def _sample(server: Server, arguments: argparse.Namespace) -> int:
         "POST", "/api/v1/labels/draws", monitor=arguments.monitor, rubric=arguments.rubric, size=arguments.size,
         since=arguments.since,
     )  # fmt: skip
-    items = (answer or {}).get("items", [])
+    items = server.items_of(answer)
     if not items:
         raise CommandFailed(Exit.NO, "nothing of that monitor and rubric has passed or failed in that time")
     if arguments.json:
@@ -100,9 +100,12 @@ def _import(server: Server, arguments: argparse.Namespace) -> int:
     taken, refused = 0, []
     for begin in range(0, len(labels), BATCH):
         batch = labels[begin : begin + BATCH]
-        answer = server.request("POST", "/api/v1/labels", {"items": [label for _, label in batch]}) or {}
-        taken += answer.get("taken", 0)
-        refused += [{"line": batch[one["item"]][0], "reason": one["reason"]} for one in answer.get("refused", ())]
+        answer = server.request("POST", "/api/v1/labels", {"items": [label for _, label in batch]})
+        try:
+            taken += answer["taken"]
+            refused += [{"line": batch[one["item"]][0], "reason": one["reason"]} for one in answer["refused"]]
+        except (TypeError, KeyError, IndexError) as error:
+            raise server.stranger() from error
     if arguments.json:
         json_lines(refused)
     for one in refused:
@@ -151,8 +154,10 @@ def _csv_rows(file: Path, text: str) -> Iterator[tuple[int, Mapping[str, Any]]]:
     missing = [column for column in ("invocation_id", "rubric", "label") if column not in (reader.fieldnames or ())]
     if missing:
         raise wrong_input(f"{file}:1: has no column {missing[0]}; the columns are {', '.join(COLUMNS)}")
+    begins = reader.line_num + 1
     for row in reader:
-        yield reader.line_num, row
+        yield begins, row
+        begins = reader.line_num + 1  # a row with line breaks in a text takes several lines, and is known by its first
 
 
 # -- report

@@ -47,7 +47,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-c", "--config", metavar="FILE", type=Path, help="configuration with judges and rubrics")
     parser.add_argument("--judge", metavar="NAME", help="a judge of the configuration (default: `default`)")
     parser.add_argument(
-        "--fail-under", metavar="RATE", type=float, help="exit 1 when a rubric's pass rate is below, 0 to 1"
+        "--fail-under",
+        metavar="RATE",
+        type=float,
+        help="exit 1 when a rubric's pass rate is below, or nothing of it passed or failed, 0 to 1",
     )
     parser.add_argument(
         "--on", choices=("rate", "lower"), default="rate", help="what --fail-under looks at (default: rate)"
@@ -73,6 +76,10 @@ def command(arguments: argparse.Namespace) -> int:
     configuration = configuration_of(arguments.config)
     rubrics = rubrics_of(arguments.rubric, configuration)
     judge = judge_of(arguments.judge, configuration, [rubric.name for rubric in rubrics if rubric.judged])
+    if arguments.junit:
+        from monitor.commands.junit import make_sure_of
+
+        make_sure_of(arguments.junit)
     invocations = read_invocations(arguments.files)
     if arguments.level == "conversation":
         invocations = _conversations(invocations)
@@ -130,7 +137,10 @@ def rubrics_of(names: Sequence[str], configuration: Configuration | None) -> lis
             if name in library or not Path(name).exists():
                 found[name] = library.get(name)
             else:
-                found.update({item.rubric.name: item.rubric for item in read_file(Path(name), library.guides)})
+                of_file = {item.rubric.name: item.rubric for item in read_file(Path(name), library.guides)}
+                if not of_file:
+                    raise wrong_input(f"--rubric {name}: holds no rubric; `rubricd init` writes one of each kind")
+                found.update(of_file)
         except UnknownRubric as error:
             raise wrong_input(f"--rubric {name}: {error}; or name a rubric file") from error
         except ConfigurationError as error:
@@ -139,14 +149,16 @@ def rubrics_of(names: Sequence[str], configuration: Configuration | None) -> lis
 
 
 def judge_of(name: str | None, configuration: Configuration | None, judged: Sequence[str]) -> Judge | None:
-    """The judge for what needs one, by name; without a configuration nothing is ever sent anywhere."""
-    if not judged:
-        return None
+    """The judge for what needs one, by name; without a configuration nothing is ever sent anywhere. One that is named has to be there."""
     judges = configuration.settings.judges if configuration else {}
     chosen = name or "default"
-    if chosen not in judges:
+    if chosen not in judges and (judged or name is not None):
         known = f"the judges are {', '.join(sorted(judges))}" if judges else "name a configuration with `judges` by -c"
+        if not judged:
+            raise wrong_input(f"--judge {name}: no judge is called so; {known}")
         raise wrong_input(f"{', '.join(judged)}: needs a judge, and none is called {chosen!r}; {known}")
+    if not judged:
+        return None
     from monitor.clock import SystemClock
     from monitor.judging.clients.openai_client import OpenAIClient
     from monitor.judging.judge import Judge

@@ -77,6 +77,8 @@ class Labels:
 
     def reports(self, monitor: str | None = None, rubric: str | None = None) -> Sequence[LabelReport]:
         """What labels say of each watched rubric that has any."""
+        if monitor is not None:
+            self._named(monitor)
         now, groups = self._clock.now(), settled_labels(self._read().labels)
         found = []
         for one in self._watched():
@@ -144,15 +146,18 @@ class Labels:
             return self._known
 
     def _find(self, monitor: str, rubric: str) -> WatchedRubric:
-        monitors = {one.name: one for one in self._watched()}
-        if monitor not in monitors:
-            raise UnknownSeries(f"no monitor is called {monitor!r}; the monitors are {', '.join(sorted(monitors))}")
-        rubrics = {one.rubric: one for one in monitors[monitor].rubrics}
+        rubrics = {one.rubric: one for one in self._named(monitor).rubrics}
         if rubric not in rubrics:
             raise UnknownSeries(
                 f"monitor {monitor} judges by no rubric {rubric!r}; its rubrics are {', '.join(sorted(rubrics))}"
             )
         return rubrics[rubric]
+
+    def _named(self, monitor: str) -> WatchedMonitor:
+        monitors = {one.name: one for one in self._watched()}
+        if monitor not in monitors:
+            raise UnknownSeries(f"no monitor is called {monitor!r}; the monitors are {', '.join(sorted(monitors))}")
+        return monitors[monitor]
 
 
 def _calibrations(labels: Sequence[Labelled]) -> Mapping[VersionKey, Calibration]:

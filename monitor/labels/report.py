@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from monitor.estimation.agreement import Agreement, agreement
 from monitor.estimation.intervals import Interval, wilson_interval
@@ -151,10 +151,16 @@ def report(key: tuple[str, str], judgements: Sequence[Judgement], observed: tupl
         sensitivity=_rate(found.true_passes, found.positives),
         specificity=_rate(found.true_fails, found.negatives),
         observed=None if observed is None else Rate(observed[0], wilson_interval(*observed), observed[1]),
-        powered=powered,
+        powered=None if powered is None else _within_bounds(powered),
         corrected=corrected,
         refused=refusal(found) if observed is not None else "nothing was judged in the last 7 days",
     )
+
+
+def _within_bounds(found: Powered) -> Powered:
+    """A share as people read it: with few labels the estimate and its interval can leave [0, 1]."""
+    rate, lower, upper = (min(1.0, max(0.0, value)) for value in (found.rate, *found.interval))
+    return replace(found, rate=rate, interval=(lower, upper))
 
 
 _CLASSES = (Label.PASS, Label.FAIL)

@@ -107,10 +107,11 @@ def _label(place: int, item: Any) -> HumanLabel:
 
 def reports_json(labels: Labels, query: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
     """What labels say of each rubric, with the labels that its judge's verdicts differ from."""
-    return [
-        {**asdict(one), "disagreements": _disagreements(labels, one)}
-        for one in labels.reports(query.get("monitor"), query.get("rubric"))
-    ]
+    try:
+        reports = labels.reports(query.get("monitor"), query.get("rubric"))
+    except UnknownSeries as error:
+        raise BadParameter("monitor", str(error)) from None
+    return [{**asdict(one), "disagreements": _disagreements(labels, one)} for one in reports]
 
 
 def _disagreements(labels: Labels, one: LabelReport) -> Sequence[Mapping[str, Any]]:

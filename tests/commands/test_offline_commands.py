@@ -17,6 +17,7 @@ from tests.support.judge_server import judge_server
 
 DEMO = config_folder() / "demo"
 WORSE = str(DEMO / "restaurant-booking.worse.otlp.jsonl")
+DEFAULT = str(config_folder() / "rubricd.yaml")
 GOOD = str(DEMO / "restaurant-booking.good.otlp.jsonl")
 
 
@@ -154,6 +155,62 @@ def test_score_takes_recordings_and_invocations_alike(tmp_path: Path, capsys: py
 def test_the_gate_of_score(gate: tuple[str, ...], status: int) -> None:
     """Four of five runs pass: the gate holds at 0.8 on the rate, not above it and not on the lower bound; a share over 1 is wrong input."""
     assert main(["score", WORSE, "--rubric", "run_succeeded", *gate]) == status
+
+
+def test_a_gate_over_nothing_is_no_pass(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A rubric file without a rubric is wrong input that names it; a rubric that applied to nothing does not hold a gate."""
+    empty, never = tmp_path / "empty.yaml", tmp_path / "never.yaml"
+    empty.write_text("# name: to be written\n")
+    never.write_text(
+        "{name: never, kind: check, expect: {tool_arguments: {tool: no_such_tool, schema: {type: object}}}}"
+    )
+    assert main(["score", WORSE, "--rubric", "run_succeeded", str(empty), "--fail-under", "0"]) == 2
+    assert f"--rubric {empty}: holds no rubric" in capsys.readouterr().err
+    assert main(["score", WORSE, "--rubric", str(never)]) == 0
+    assert main(["score", WORSE, "--rubric", str(never), "--fail-under", "0"]) == 1
+
+
+def test_each_invocation_is_scored_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """An invocation given twice, as JSON Lines or as OTLP and its JSON Lines, counts once, by its newest revision."""
+    assert main(["reconstruct", "--json", WORSE]) == 0
+    runs = lines(capsys.readouterr().out)
+    runs[0] |= {"revision": 2, "error": "the payment failed"}
+    file = tmp_path / "runs.jsonl"
+    file.write_text("".join(f"{json.dumps(one)}\n" for one in runs))
+    for files in ([str(file), str(file)], [WORSE, str(file)]):
+        assert main(["score", *files, "--rubric", "run_succeeded", "--json"]) == 0
+        shown = capsys.readouterr()
+        assert f"{len(runs)} invocations were given more than once" in shown.err
+        found = lines(shown.out)
+        assert len(found) == len(runs)
+        assert [one["revision"] for one in found if one["invocation_id"] == runs[0]["id"]] == [2]
+
+
+def test_what_score_cannot_use_is_told_first(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A judge that is not there and a JUnit file that cannot be written are wrong input before anything is scored."""
+    assert main(["score", WORSE, "--rubric", "run_succeeded", "--judge", "nope"]) == 2
+    assert "--judge nope: no judge is called so" in capsys.readouterr().err
+    junit = tmp_path / "missing" / "junit.xml"
+    assert main(["score", WORSE, "--rubric", "run_succeeded", "--junit", str(junit)]) == 2
+    shown = capsys.readouterr()
+    assert (shown.out, f"--junit {junit}: cannot be written" in shown.err) == ("", True)
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "1e308", "4"])
+def test_the_demo_lasts_some_seconds(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """A length that is no length, or too long or short, is wrong input in a line."""
+    assert main(["demo", "--seconds", seconds]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize("url", ["http://[::1", "http://", "localhost:8464", "http://host:port"])
+@pytest.mark.parametrize(("command", "option"), [(("status",), "--server"), (("check", "-c", DEFAULT), "--against")])
+def test_a_wrong_url_is_told_with_its_option(
+    command: tuple[str, ...], option: str, url: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is no URL is wrong input in a line that names the option it was given by."""
+    assert main([*command, option, url]) == 2
+    assert capsys.readouterr().err.strip() == f"rubricd: {option} {url}: write a URL such as http://localhost:8464"
 
 
 def test_junit_tells_fails_from_errors(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from monitor.cli import main
+from monitor.commands.client import Server
 from monitor.model.run import Level
 from monitor.model.verdict import Outcome
 from tests.contracts.store_material import (
@@ -139,6 +140,36 @@ async def test_unknown_names_and_nothing_judged(served: Served, run: Run) -> Non
     assert (await run("sample", "--monitor", "m", "--rubric", "booking"))[0] == 1
     assert (await run("sample"))[0] == 2
     assert (await run("report"))[0] == 1
+
+
+async def test_a_report_of_an_unknown_monitor(run: Run) -> None:
+    """It is wrong input that names those that are known."""
+    status, _, err = await run("report", "--monitor", "nope")
+    assert status == 2 and "no monitor is called 'nope'; the monitors are m" in err
+
+
+async def test_a_row_of_several_lines_is_told_by_its_first(served: Served, run: Run, tmp_path: Path) -> None:
+    """A refused label of a row whose text has line breaks is told by the line that the row begins at."""
+    judged(served, 1, 1)
+    file = tmp_path / "own.csv"
+    file.write_text(
+        f'invocation_id,rubric,label,comment\n{invocation("n0").id},booking,pass,"a\nb"\nnobody,booking,fail,"c\nd\ne"\n'
+    )
+    status, _, err = await run("import", str(file))
+    assert status == 1 and f"{file}:4: no such" in err
+
+
+@pytest.mark.parametrize("answer", [[], {"items": 3}, {"items": [1]}, "text"])
+async def test_what_answers_unlike_a_rubricd(
+    run: Run, tmp_path: Path, answer: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another program behind the URL ends each action with 3 in a line."""
+    monkeypatch.setattr(Server, "request", lambda *_, **__: answer)
+    file = tmp_path / "own.csv"
+    file.write_text("invocation_id,rubric,label\nx,booking,pass\n")
+    for action in (SAMPLE, ("import", str(file)), ("report",)):
+        status, out, err = await run(*action)
+        assert (status, out) == (3, "") and "not as a rubricd does" in err
 
 
 async def test_formulas_are_defused(served: Served, run: Run) -> None:

@@ -109,6 +109,15 @@ def check(key: str, verdict: str, round_: float, against: Against = Against.GOLD
     return JudgeCheck(against, "booking", version, "default", key, "pass", verdict, round_, T0 + round_)
 
 
+def test_what_people_would_judge_is_a_share() -> None:
+    """With few labels the prediction-powered interval leaves [0, 1]; it is reported as a share."""
+    rows = said(PASS, "pass", 5) + said(FAIL, "pass", 1)
+    found = report(("m", "booking"), rows, (0.95, 50.0)).powered
+    assert found is not None
+    assert found.rate + 1.96 * found.standard_error > 1.0 == found.interval[1]
+    assert 0.0 < found.interval[0] < found.rate
+
+
 def test_agreement_is_the_newest_rounds() -> None:
     """Golden agreement is of the newest round only, self-agreement of the newest self-checks."""
     checks = [check("a", "fail", 1), check("b", "fail", 1), check("a", "pass", 2), check("b", "fail", 2)]
