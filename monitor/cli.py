@@ -21,7 +21,7 @@ COMMANDS: dict[str, str] = {
     "score": "score recorded OTLP or invocations offline",
     "replay": "send recorded OTLP to any OTLP endpoint",
     "rubric": "list, show, import, test and draft rubrics",
-    "forget": "erase the content of a trace or a conversation",
+    "forget": "erase the content of a trace, or of the conversations of an id",
     "schema": "JSON Schema of configuration and rubric files",
     "backfill": "score stored history",
     "labels": "draw judged invocations for people to label, import their labels, report on the judge",

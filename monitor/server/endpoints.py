@@ -34,7 +34,12 @@ _BY = one_of("by", "which time `since` and `until` are about", ("ended_at", "jud
 _VERDICT = one_of("verdict", "the verdict", [outcome.value for outcome in Outcome])
 _STATE = one_of("state", "where the evaluation stands", [state.value for state in EvaluationState])
 _OUTCOME = one_of("outcome", "how the run ended", ("done", "failed", "missed"))
-_CONVERSATION = word("conversation_id", "a conversation whose content is erased")
+_CONVERSATION = word(
+    "conversation_id",
+    "conversations whose content is erased: those of that id of all services and environments, or the one of a full name (ID@suffix)",
+)
+_SERVICE = word("service", "erase only that service's conversations of the id")
+_ENVIRONMENT = word("environment", "erase only that environment's conversations of the id")
 _OF_CONVERSATION = word("conversation_id", "the conversation that they belong to")
 _LEVEL = one_of(
     "level",
@@ -72,8 +77,8 @@ ENDPOINTS = (
         Access.CONTENT,
     ),
     Endpoint(
-        "DELETE", f"{API}/invocations", "forget", "Erase the content of a trace or a conversation; numbers stay.",
-        Access.CHANGE, (trace_id(), _CONVERSATION),
+        "DELETE", f"{API}/invocations", "forget", "Erase the content of a trace, or of the conversations of an id; numbers stay.",
+        Access.CHANGE, (trace_id(), _CONVERSATION, _SERVICE, _ENVIRONMENT),
     ),
     Endpoint(
         "GET", f"{API}/verdicts", "verdicts", "Verdicts, newest first.", Access.CONTENT,

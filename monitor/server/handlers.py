@@ -210,9 +210,17 @@ class Handlers:
         return json_answer(answers.whole(self._store.decisions(asked.query["trace_id"])))
 
     def _forget(self, asked: Asked) -> Answer:
-        if len(asked.query) != 1:
+        query = asked.query
+        if ("trace_id" in query) == ("conversation_id" in query):
             raise BadParameter("trace_id", "give trace_id or conversation_id, one of them")
-        return json_answer({"forgotten": self._store.forget(**asked.query, now=self._context.clock.now())})
+        if "trace_id" in query and len(query) > 1:
+            raise BadParameter(next(name for name in query if name != "trace_id"), "goes with conversation_id only")
+        told = {}
+        if "conversation_id" in query:
+            names = ("conversation_id", "service", "environment", "turns")
+            found = self._store.conversations_named(**query)
+            told["conversations"] = [dict(zip(names, (*key, turns), strict=True)) for key, turns in found]
+        return json_answer({"forgotten": self._store.forget(**query, now=self._context.clock.now()), **told})
 
 
 def query_of(values: Mapping[str, Any]) -> Query:

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 from monitor.model.backfill import BackfillPage, BackfillUse, Position
 from monitor.model.browsing import AnswerQuery, CriteriaCount, DialectCount, EarlierRevision
+from monitor.model.conversation import ConversationKey
 from monitor.model.evidence import CriterionScores, LoggedVerdict, RegressionState, SeriesKey
 from monitor.model.invocation import Invocation
 from monitor.model.labels import HumanLabel, JudgeCheck, LabelDraw, Labelled
@@ -373,8 +374,20 @@ class Store(Protocol):
         ...
 
     # -- erasing -------------------------------------------------------------------------------------------------------
-    def forget(self, *, trace_id: str | None = None, conversation_id: str | None = None, now: float = 1e18) -> int:
-        """Erase the content of a trace or a conversation, verdicts' explanations included; numbers, ids and tallies stay.
+    def conversations_named(
+        self, conversation_id: str, service: str | None = None, environment: str | None = None
+    ) -> Sequence[tuple[ConversationKey, int]]:
+        """Which stored conversations `forget` would erase, with how many turns each, by key; also where no monitor is about conversations."""
+        ...
+
+    def forget(
+        self, *, trace_id: str | None = None, conversation_id: str | None = None, service: str | None = None,
+        environment: str | None = None, now: float = 1e18,
+    ) -> int:  # fmt: skip
+        """Erase the content of a trace or of conversations, verdicts' explanations included; numbers, ids and tallies stay.
+
+        `conversation_id` means the conversations of that id of all services and environments, or those of one; or, where no such id is stored,
+        the one of that full name (`conversation:ID@suffix`, `ID@suffix`).
         Returns how many stored invocations it touched. What is still open, of the trace or of invocations of the conversation that began
         until `now`, will be stored without content when it settles.
         """

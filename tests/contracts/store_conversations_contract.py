@@ -394,6 +394,18 @@ class ConversationsContract:
         assert store.forget(conversation_id="c") == 2
         assert SECRET not in str(store.invocation(NAME))
 
+    def test_a_complete_conversation_is_forgotten_by_its_name(self, store: Store) -> None:
+        """The full names that listings show pick one of several conversations of an id; that of the first has no suffix."""
+        mine, other = turn("a", 0), turn("b", 1, service="other")
+        store.save_traces([settled(mine), settled(other)])
+        complete(store)
+        assert store.forget(conversation_id=NAME) == 1
+        assert sorted(content(store, one) is None for one in (mine, other)) == [False, True]
+        assert SECRET not in str(store.invocation(NAME))
+        (second,) = (one.invocation_id for one in seen(store, talks()) if one.invocation_id != NAME)
+        assert store.forget(conversation_id=second) == 1
+        assert [content(store, one) for one in (mine, other)] == [None, None]
+
     def test_retention_takes_conversations_with_their_turns(self, store: Store) -> None:
         """Content goes by age, rows later; a conversation that goes on keeps its row, one that is over leaves nothing."""
         converse(store, turn("a", 0))

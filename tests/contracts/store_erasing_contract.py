@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from monitor.model.invocation import Capture
+from monitor.model.conversation import conversation_name
+from monitor.model.invocation import Capture, Invocation
 from monitor.model.run import JournalPosition, Query
 from monitor.model.tallies import TallyName
 from monitor.model.verdict import NotSelected
@@ -134,6 +135,33 @@ class ErasingContract:
             trace = store.trace(found.trace_id)
             assert trace is not None and trace.spans is None
         assert store.invocation(kept.id) == kept
+
+    def test_one_of_the_conversations_of_an_id_is_forgotten(self, store: Store) -> None:
+        """By service, environment or full name, stored or still open; those of the id elsewhere stay. The bare id means all of them."""
+        places = {"a": ("shop", "live"), "b": ("shop", "test"), "c": ("desk", "live"), "d": ("desk", "test")}
+
+        def turns(prefix: str) -> list[Invocation]:
+            return [invocation(prefix + n, service=s, environment=e) for n, (s, e) in places.items()]
+
+        def left(prefix: str) -> str:
+            return "".join(name for name in places if said(store, prefix + name) is not None)
+
+        store.save_traces([settlement(one) for one in turns("")])
+        name = conversation_name(("conversation-1", "shop", "test"), taken=True)
+        steps = (
+            ({"conversation_id": name.removeprefix("conversation:")}, "acd"),
+            ({"conversation_id": "conversation-1", "service": "desk", "environment": "live"}, "ad"),
+            ({"conversation_id": "conversation-1", "environment": "live"}, "d"),
+            ({"conversation_id": name, "service": "desk"}, "d"),
+            ({"conversation_id": "conversation:conversation-1"}, ""),
+        )
+        for number, (asked, kept) in enumerate(steps):
+            named = store.conversations_named(**asked)
+            assert store.forget(**asked, now=T0 + 1) == sum(count for _, count in named)
+            assert left("") == kept
+            store.save_traces([settlement(one) for one in turns(str(number))])
+            assert left(str(number)) == kept
+        assert [count for _, count in store.conversations_named("conversation-1")] == [6, 6, 6, 6]
 
     def test_an_erased_invocation_is_still_judged(self, store: Store) -> None:
         """A pending evaluation of forgotten content is claimed, and its invocation says that the content is redacted."""

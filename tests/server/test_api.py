@@ -146,11 +146,18 @@ async def test_forget(served: Served) -> None:
     assert other["user_input"] == SECRET
     assert await served.send("DELETE", "/api/v1/invocations", {"conversation_id": "conversation-1"}) == (
         200,
-        {"forgotten": 2},
+        {
+            "forgotten": 2,
+            "conversations": [
+                {"conversation_id": "conversation-1", "service": "bookings", "environment": "production", "turns": 2}
+            ],
+        },
     )
+    status, found = await served.send("DELETE", "/api/v1/invocations", {"trace_id": trace_id, "service": "restaurant"})
+    assert (status, found["parameter"]) == (400, "service")
     assert await served.send("DELETE", "/api/v1/invocations", {"conversation_id": "nobody's"}) == (
         200,
-        {"forgotten": 0},
+        {"forgotten": 0, "conversations": []},
     )
     for wrong in ({}, {"trace_id": trace_id, "conversation_id": "c"}):
         status, found = await served.send("DELETE", "/api/v1/invocations", wrong)

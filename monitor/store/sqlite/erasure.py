@@ -1,13 +1,12 @@
-"""Erasing content: people forgotten, retention, what no monitor wanted."""
+"""Erasing content: retention, what no monitor wanted."""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from monitor.model.conversation import is_conversation
 from monitor.store.sqlite import earlier
-from monitor.store.sqlite.ties import OF_TURN, drop_ties, with_turns
+from monitor.store.sqlite.ties import drop_ties, with_turns
 from monitor.store.sqlite.turns import conversations_of, drop_empty
 from monitor.store.sqlite.waiting import withdraw
 
@@ -35,62 +34,7 @@ def _rows(connection: sqlite3.Connection, query: str, *arguments: object) -> lis
     return [row[0] for row in connection.execute(query, arguments)]
 
 
-def is_forgotten(
-    connection: sqlite3.Connection, trace_id: str, conversations: Iterable[tuple[str | None, float]]
-) -> bool:
-    """Whether a trace was to be forgotten before it settled: by its id, or by a conversation in which it began before that was asked.
-
-    `conversations` are (id, start in seconds since 1970-01-01Z) of its invocations.
-    """
-    asked = "SELECT 1 FROM forgotten WHERE kind = ? AND id = ? AND at >= ?"
-    if connection.execute(asked, ("trace", trace_id, 0.0)).fetchone():
-        return True
-    return any(
-        connection.execute(asked, ("conversation", conversation, start)).fetchone()
-        for conversation, start in conversations
-        if conversation is not None
-    )
-
-
-def expire_forgotten(connection: sqlite3.Connection, before: float) -> None:
-    """Drop the marks of what was forgotten before a time: nothing of that is open any more."""
-    connection.execute("DELETE FROM forgotten WHERE at < ?", (before,))
-
-
-def forget(connection: sqlite3.Connection, *, trace_id: str | None, conversation_id: str | None, now: float) -> int:
-    """See `Store.forget`. What comes later for these invocations and traces is stored without content.
-
-    Attributes go too: they are no content, but they may name the person.
-    """
-    connection.execute(
-        "INSERT OR REPLACE INTO forgotten (kind, id, at) VALUES (?, ?, ?)",
-        ("conversation", conversation_id, now) if trace_id is None else ("trace", trace_id, now),
-    )
-    if trace_id is not None:
-        traces = _rows(connection, OF_TURN, trace_id)
-        invocations = [
-            row for trace in traces for row in _rows(connection, "SELECT n FROM invocations WHERE trace = ?", trace)
-        ]
-    else:
-        query = "SELECT n FROM invocations WHERE conversation_id = ?"
-        invocations = _rows(connection, query, conversation_id)
-        own = _rows(connection, f"SELECT DISTINCT trace FROM invocations WHERE n IN ({query})", conversation_id)  # noqa: S608
-        traces = with_turns(connection, own)
-    erase_content(connection, invocations)
-    _erase_what_was_said_of(connection, conversations_of(connection, invocations))
-    erase_spans(connection, traces)
-    connection.executemany("UPDATE traces SET forgotten = 1 WHERE n = ?", [(row,) for row in traces])
-    connection.executemany(
-        "UPDATE invocations SET forgotten = 1, attributes = NULL WHERE n = ?", [(row,) for row in invocations]
-    )
-    return sum(not is_conversation(name) for row in invocations for name in _names(connection, row))
-
-
-def _names(connection: sqlite3.Connection, row: int) -> list[str]:
-    return [name for (name,) in connection.execute("SELECT id FROM invocations WHERE n = ?", (row,))]
-
-
-def _erase_what_was_said_of(connection: sqlite3.Connection, conversations: Sequence[int]) -> None:
+def erase_what_was_said_of(connection: sqlite3.Connection, conversations: Sequence[int]) -> None:
     """What judges and people said of conversations may quote any of their turns."""
     for number in conversations:
         rows = _rows(connection, "SELECT n FROM invocations WHERE conversation = ? AND turns IS NOT NULL", number)
@@ -141,7 +85,7 @@ def expire_content(connection: sqlite3.Connection, before: float, limit: int) ->
         limit,
     )
     erase_content(connection, invocations)
-    _erase_what_was_said_of(connection, conversations_of(connection, invocations))
+    erase_what_was_said_of(connection, conversations_of(connection, invocations))
     erase_spans(connection, traces)
     return len(invocations) + len(traces)
 

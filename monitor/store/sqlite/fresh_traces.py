@@ -53,7 +53,9 @@ def split_fresh(
     forgotten = {
         row[0]
         for row in _among(
-            connection, "SELECT id FROM forgotten WHERE kind IN ('trace', 'conversation') AND id IN", named
+            connection,
+            "SELECT id FROM forgotten WHERE kind IN ('trace', 'conversation', 'conversation_some') AND id IN",
+            named,
         )
     }
     used = {invocation_id for invocation_id, count in Counter(ids).items() if count > 1}

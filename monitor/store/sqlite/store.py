@@ -13,6 +13,7 @@ from typing import Any
 
 from monitor.model.backfill import BackfillPage, BackfillUse, Position
 from monitor.model.browsing import AnswerQuery, CriteriaCount, DialectCount, EarlierRevision
+from monitor.model.conversation import ConversationKey
 from monitor.model.evidence import CriterionScores, LoggedVerdict, RegressionState, SeriesKey
 from monitor.model.invocation import Invocation
 from monitor.model.labels import HumanLabel, JudgeCheck, LabelDraw, Labelled
@@ -47,6 +48,7 @@ from monitor.store.sqlite import (
     evaluations,
     explanations,
     figures,
+    forgetting,
     fresh_traces,
     labels,
     listings,
@@ -392,13 +394,26 @@ class SqliteStore:
             return browsing.dialects(connection, limit, self._assemble)
 
     # -- erasing
-    def forget(self, *, trace_id: str | None = None, conversation_id: str | None = None, now: float = _FOR_EVER) -> int:
-        """Erase the content of a trace or a conversation, from the write-ahead log as well."""
+    def conversations_named(
+        self, conversation_id: str, service: str | None = None, environment: str | None = None
+    ) -> Sequence[tuple[ConversationKey, int]]:
+        """Which conversations `forget` would erase."""
+        which = forgetting.WhichConversations(conversation_id, service, environment)
+        with self._reads.snapshot() as connection:
+            return forgetting.conversations_named(connection, which)
+
+    def forget(
+        self, *, trace_id: str | None = None, conversation_id: str | None = None, service: str | None = None,
+        environment: str | None = None, now: float = _FOR_EVER,
+    ) -> int:  # fmt: skip
+        """Erase the content of a trace or of conversations, from the write-ahead log as well."""
         if (trace_id is None) == (conversation_id is None):
             raise ValueError("give trace_id or conversation_id, one of them")
-        touched = self._writer.call(
-            lambda c: erasure.forget(c, trace_id=trace_id, conversation_id=conversation_id, now=now)
-        )
+        if trace_id is not None:
+            touched = self._writer.call(lambda c: forgetting.forget_trace(c, trace_id, now))
+        else:
+            which = forgetting.WhichConversations(conversation_id or "", service, environment)
+            touched = self._writer.call(lambda c: forgetting.forget_conversations(c, which, now))
         self._tidy_log(erased=True)
         return touched
 
@@ -413,7 +428,7 @@ class SqliteStore:
         erased = self._until_none(lambda c: erasure.expire_content(c, now - content_seconds, _BATCH))
         erased = self._until_none(lambda c: erasure.expire_rows(c, now - verdict_seconds, _BATCH)) or erased
         self._writer.call(lambda c: erasure.expire_runs(c, now - verdict_seconds))
-        self._writer.call(lambda c: erasure.expire_forgotten(c, now - verdict_seconds))
+        self._writer.call(lambda c: forgetting.expire_forgotten(c, now - verdict_seconds))
         self._writer.call(lambda c: labels.expire_checks(c, now - verdict_seconds))
         while max_bytes is not None and self._writer.call(used_bytes) > max_bytes:
             if not self._writer.call(lambda c: erasure.expire_content(c, float("inf"), _SMALL_BATCH)):

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from monitor.model.conversation import ConversationKey, conversation_key
 from monitor.model.invocation import Invocation
 from monitor.model.run import (
     AssembleLater,
@@ -20,7 +21,8 @@ from monitor.store.sqlite import earlier
 from monitor.store.sqlite.blobs import as_it_is, packed_ids, unpacked, unpacked_ids
 from monitor.store.sqlite.content import content_blob
 from monitor.store.sqlite.conversations import read_whole_or_bare
-from monitor.store.sqlite.erasure import erase_content, is_forgotten
+from monitor.store.sqlite.erasure import erase_content
+from monitor.store.sqlite.forgetting import is_forgotten
 from monitor.store.sqlite.fresh_traces import (
     PreparedChange,
     PreparedTrace,
@@ -98,7 +100,7 @@ def _save_trace(connection: sqlite3.Connection, trace: PreparedTrace) -> tuple[i
         "SELECT n, segment, position, forgotten FROM traces WHERE trace_id = ?", (told.trace_id,)
     ).fetchone()
     invocations = [prepared.change.invocation for prepared in trace.changes]
-    began = [(text(one.conversation_id), one.started_at / 1e9) for one in invocations]
+    began = [(_stored(key), one.started_at / 1e9) for one in invocations if (key := conversation_key(one)) is not None]
     forgotten = bool(found and found[3]) or is_forgotten(connection, told.trace_id, began)
     if found is None:
         if forgotten:
@@ -113,6 +115,10 @@ def _save_trace(connection: sqlite3.Connection, trace: PreparedTrace) -> tuple[i
     if JournalPosition(found[1], found[2]) < told.consumed:
         _update_trace(connection, trace, row, None if forgotten else trace.spans)
     return row, forgotten
+
+
+def _stored(key: ConversationKey) -> ConversationKey:
+    return text(key[0]), text(key[1]), text(key[2])
 
 
 def _insert_trace(connection: sqlite3.Connection, trace: PreparedTrace, *, forgotten: bool) -> int:
