@@ -172,6 +172,11 @@ def configure(loaded: LoadedSettings, *, elsewhere: bool = False) -> Configurati
         for name in loaded.settings.monitors
         if not (0 < len(name) <= 64 and name.isprintable() and name.strip())
     ]
+    faults += [
+        loaded.document.fault(("monitors", name), f"a monitor cannot be called `{name}`: no page could be linked to")
+        for name in loaded.settings.monitors
+        if name in (".", "..")
+    ]
     library = _library(loaded, faults)
     collectors = _collectors(loaded, faults)
     resolved = {

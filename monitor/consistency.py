@@ -13,6 +13,7 @@ from collectors.otlp.config import OtlpConfig
 from collectors.otlp.endpoint import Endpoint, parse_endpoint
 from monitor.exporters.prometheus.labels import RESERVED_NAMES, usable_name
 from monitor.exporters.rules.source import OWN_LABELS
+from monitor.exporters.rules.templates import template_fault
 from monitor.settings.document import Fault
 from monitor.settings.load import LoadedSettings
 
@@ -101,7 +102,7 @@ def _address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
 
 
 def _labels(loaded: LoadedSettings, monitor: str) -> Iterator[Fault]:
-    """Names of labels and annotations that Prometheus refuses, or that are somebody else's."""
+    """Names of labels and annotations that Prometheus refuses, or that are somebody else's, and annotations that are no templates. Labels are texts."""
     settings = loaded.settings.monitors[monitor]
     for name in settings.labels:
         path = ("monitors", monitor, "labels", name)
@@ -113,9 +114,12 @@ def _labels(loaded: LoadedSettings, monitor: str) -> Iterator[Fault]:
             yield loaded.document.fault(
                 path, f"`{name}` is no name of a label: letters, digits and _, no digit first, not beginning with __"
             )
-    for name in settings.annotations:
+    for name, text in settings.annotations.items():
+        path = ("monitors", monitor, "annotations", name)
+        wrong = template_fault(text)
+        if wrong is not None:
+            yield loaded.document.fault(path, wrong)
         if not _ANNOTATION.fullmatch(name):
-            path = ("monitors", monitor, "annotations", name)
             yield loaded.document.fault(
                 path, f"`{name}` is no name of an annotation: letters, digits and _, no digit first"
             )

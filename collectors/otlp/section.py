@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Val
 
 from collectors.otlp.config import MAX_REQUEST_BYTES, OtlpConfig, ReceiverConfig, TlsConfig
 from collectors.otlp.endpoint import parse_endpoint
+from collectors.reasons import reason_of
 
 Place = tuple[str | int, ...]
 
@@ -148,13 +149,7 @@ def _fault(error: Any) -> tuple[Place, str]:
     place: Place = tuple(error["loc"])
     if error["type"] == "extra_forbidden":
         return place, _unknown(str(place[-1]), list(_MODELS[place[:-1]].model_fields))
-    if error["type"] == "missing":
-        return place, "is missing"
-    if error["type"] == "value_error":
-        return place, str(error["ctx"]["error"])
-    if error["type"] in ("model_type", "model_attributes_type"):
-        return place, "should be a map"
-    return place, error["msg"].replace("Input should be", "should be").replace("a valid string", "a text")
+    return place, reason_of(error)
 
 
 def _unknown(key: str, known: list[str]) -> str:

@@ -13,6 +13,7 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 from collectors.otlp.section import ConfigFault
 from collectors.polling.config import ClientTls, Credentials, HttpConfig, Pace
+from collectors.reasons import reason_of
 
 Place = tuple[str | int, ...]
 
@@ -192,13 +193,7 @@ def _fault(model: type[BaseModel], error: Any) -> tuple[Place, str]:
     place: Place = tuple(error["loc"])
     if error["type"] == "extra_forbidden":
         return place, _unknown(str(place[-1]), _keys(model, place[:-1]))
-    if error["type"] == "missing":
-        return place, "is missing"
-    if error["type"] == "value_error":
-        return place, str(error["ctx"]["error"])
-    if error["type"] in ("model_type", "model_attributes_type"):
-        return place, "should be a map"
-    return place, error["msg"].replace("Input should be", "should be").replace("a valid string", "a text")
+    return place, reason_of(error)
 
 
 def _keys(model: type[BaseModel], place: Place) -> list[str]:

@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +18,12 @@ from monitor.resources import config_folder
 if TYPE_CHECKING:
     from monitor.app import App
     from monitor.configuration import Configuration
+    from monitor.passrates import PassRate
 
 SETTLE_SECONDS = 30.0
 """How long the last invocations may take to settle and to be judged."""
 
 LONGEST_SECONDS = 86400
-
-FRESH_SECONDS = 1.5
-"""Pass rates are read from the store about once a second: the last table waits for a reading that has everything."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -141,8 +140,14 @@ async def _until_judged(app: App, traffic: Traffic, screen: Any) -> None:
         await app.clock.sleep(0.5)
     else:
         traffic.phase = Phase.LATE
-    await app.clock.sleep(FRESH_SECONDS)
-    await _show(app, traffic, screen)
+    screen.show(await asyncio.to_thread(_freshly_read, app), traffic)
+
+
+def _freshly_read(app: App) -> Sequence[PassRate]:
+    """The pass rates with everything: the daemon's own reading may be some seconds old on a busy machine."""
+    from monitor.passrates import PassRates
+
+    return PassRates(app.store, app.clock, app.configuration.watched).rates()
 
 
 def _all_done(app: App, sent: int) -> bool:

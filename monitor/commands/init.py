@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 from pathlib import Path
 
 from monitor.commands.exits import Exit, wrong_input
@@ -33,6 +34,6 @@ def command(arguments: argparse.Namespace) -> int:
             say(f"wrote {target}")
     except OSError as error:
         raise wrong_input(f"{error.filename}: cannot be written: {error.strerror}") from error
-    configuration = arguments.folder / "rubricd.yaml"
+    configuration = shlex.quote(str(arguments.folder / "rubricd.yaml"))
     say(f"next: rubricd check -c {configuration}   then: rubricd run -c {configuration}")
     return Exit.DONE

@@ -7,6 +7,9 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+NAME_CHARACTERS = 60
+"""Of a name in a table. Names come from telemetry and can have any length; `--json` has them whole."""
+
 
 def json_lines(objects: Iterable[Any]) -> None:
     """One JSON object a line on stdout."""
@@ -38,6 +41,11 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], rig
         drawn.add_row(*(Text("–" if cell is None else str(cell)) for cell in row))
     console = Console(file=sys.stdout, width=None if sys.stdout.isatty() else 160)
     console.print(drawn)
+
+
+def shortened(name: str | None) -> str | None:
+    """A name for a table's cell, its end cut where it is long."""
+    return name if name is None or len(name) <= NAME_CHARACTERS else f"{name[: NAME_CHARACTERS - 1]}…"
 
 
 def percent(value: float | None) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 
 from monitor.commands.client import Server, add_server_arguments
 from monitor.commands.exits import Exit
-from monitor.commands.printing import json_lines, percent, say, table
+from monitor.commands.printing import json_lines, percent, say, shortened, table
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -57,7 +57,7 @@ def _dialects(dialects: Sequence[dict[str, Any]]) -> None:
     """Per agent the dialects of its telemetry, and which fields that lacks, among the newest invocations."""
     rows = [
         (
-            one["agent"],
+            shortened(one["agent"]),
             one["convention"],
             one["collector"],
             one["invocations"],
@@ -110,7 +110,8 @@ def _monitors(monitors: Sequence[dict[str, Any]]) -> None:
 def _pass_rates(monitors: Sequence[dict[str, Any]]) -> None:
     rows = [
         (
-            monitor["name"], rate["rubric"], rate["agent"], rate["agent_version"] or "", rate["window"], percent(rate["rate"]),
+            monitor["name"], rate["rubric"], shortened(rate["agent"]), shortened(rate["agent_version"]) or "",
+            shortened(rate["environment"]) or "", rate["window"], percent(rate["rate"]),
             f"{percent(rate['lower'])} to {percent(rate['upper'])}", rate["judged"], rate["unscored"], percent(rate["coverage"]),
         )
         for monitor in monitors
@@ -121,6 +122,7 @@ def _pass_rates(monitors: Sequence[dict[str, Any]]) -> None:
         "rubric",
         "agent",
         "version",
+        "environment",
         "window",
         "pass rate",
         "95 % interval",
@@ -129,7 +131,7 @@ def _pass_rates(monitors: Sequence[dict[str, Any]]) -> None:
         "coverage",
     )
     if rows:
-        table("pass rates", columns, rows, right=columns[5:])
+        table("pass rates", columns, rows, right=columns[6:])
     else:
         say("nothing has been judged in the monitors' windows")
 

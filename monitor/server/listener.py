@@ -135,7 +135,7 @@ class ApiServer:
 
     def application(self) -> web.Application:
         """The routes. Separate from the listener, so that they can be looked at."""
-        application = web.Application(middlewares=[_always_answered], client_max_size=MAX_BODY_BYTES)
+        application = web.Application(middlewares=[_always_answered, self._site.lost], client_max_size=MAX_BODY_BYTES)
         for endpoint in ENDPOINTS:
             path = endpoint.path.replace("/invocations/{id}", "/invocations/{id:.+}")
             application.router.add_route(endpoint.method, path, self._handle(endpoint))

@@ -11,6 +11,8 @@ from typing import Any, get_args
 import yaml
 from pydantic import BaseModel, ValidationError
 
+from collectors.reasons import reason_of
+
 Path = tuple[str | int, ...]
 
 MOST_CHARACTERS = 4 * 1024 * 1024
@@ -125,19 +127,32 @@ def validation_faults(
     error: ValidationError, document: Document, model: type[BaseModel], prefix: Sequence[str | int] = ()
 ) -> list[Fault]:
     """A pydantic error as faults of the document; unknown keys come with the nearest known one."""
-    faults = []
+    reasons: dict[Path, list[str]] = {}
     for item in error.errors(include_url=False, include_input=False):
-        path = [part for part in item["loc"] if not _names_a_type(part)]
+        path = tuple(part for part in item["loc"] if not _names_a_type(part))
         if item["type"] == "extra_forbidden":
             reason = unknown_key(str(path[-1]), known_keys(model, path[:-1]))
-        elif item["type"] == "missing":
-            reason = "is missing"
         else:
-            reason = item["msg"].removeprefix("Value error, ").removeprefix("Input should be ").strip()
-            reason = reason if item["type"] == "value_error" else f"should be {reason}"
-        faults.append(document.fault((*prefix, *path), reason))
-    unique = {(fault.line, fault.key): fault for fault in reversed(faults)}
-    return sorted(unique.values(), key=lambda fault: (fault.line, fault.key))
+            reason = reason_of(item)
+        reasons.setdefault(path, []).append(reason)
+    faults = [
+        document.fault((*prefix, *path), _either(found))
+        for path, found in reasons.items()
+        if not any(len(other) > len(path) and other[: len(path)] == path and _is_union(found) for other in reasons)
+    ]
+    return sorted(faults, key=lambda fault: (fault.line, fault.key))
+
+
+def _is_union(reasons: Sequence[str]) -> bool:
+    """Whether the reasons tell only that a value is of none of a union's types."""
+    return all(reason.startswith("should be a ") for reason in reasons)
+
+
+def _either(reasons: Sequence[str]) -> str:
+    """One reason; the branches of a union are joined: `should be a text or a list`."""
+    if len(reasons) > 1 and _is_union(reasons):
+        return " or ".join([reasons[0], *(one.removeprefix("should be ") for one in dict.fromkeys(reasons[1:]))])
+    return reasons[0]
 
 
 def _names_a_type(part: str | int) -> bool:

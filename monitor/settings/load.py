@@ -11,9 +11,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from monitor.settings.document import ConfigurationError, Document, Fault, read_documents, validation_faults
+from monitor.settings.section import FromEnvironment
 from monitor.settings.tree import Settings
 
-_REFERENCE = re.compile(r"\$\$|\$\{([^}]*)\}")
+_REFERENCE = re.compile(r"\$\$|\$\{([^}]*)\}|\$\{")
 _ENVIRONMENT = re.compile(r"env:([A-Za-z_][A-Za-z0-9_]*)(?::-(.*))?", re.DOTALL)
 _SECRET_PATHS = (
     ("judges", "*", "api_key"),
@@ -24,6 +25,8 @@ _SECRET_PATHS = (
 )
 _PLAIN_HEADERS = frozenset({"x-scope-orgid", "x-tenant", "accept", "user-agent"})
 """Headers of collectors that are no secrets: names of tenants."""
+_PARTS_OF_THEIR_OWN = ("collectors", "rubrics")
+"""Sections that others validate, by rules of their own."""
 KeyPath = tuple[str | int, ...]
 
 
@@ -83,6 +86,11 @@ def _expand(value: Any, path: KeyPath, document: Document, environment: Mapping[
     def substitute(match: re.Match[str]) -> str:
         if match[0] == "$$":
             return "$"
+        if match[1] is None:
+            faults.append(
+                document.fault(path, "has a reference without its end: write ${env:NAME}, or $$ for a dollar sign")
+            )
+            return ""
         reference = _ENVIRONMENT.fullmatch(match[1])
         if reference is None:
             faults.append(
@@ -96,7 +104,8 @@ def _expand(value: Any, path: KeyPath, document: Document, environment: Mapping[
             )
         return environment.get(name, default or "")
 
-    return _REFERENCE.sub(substitute, value)
+    expanded = _REFERENCE.sub(substitute, value)
+    return expanded if path[0] in _PARTS_OF_THEIR_OWN else FromEnvironment(expanded)
 
 
 def _literal_secrets(document: Document) -> Iterator[Fault]:

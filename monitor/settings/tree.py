@@ -11,11 +11,13 @@ from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, Field, SecretStr, field_validator, model_validator
 
+from monitor.settings.globs import Globs
 from monitor.settings.privacy import MonitorRedact, Privacy
 from monitor.settings.section import Section
-from monitor.settings.units import Duration, Period, Size, parse_duration
+from monitor.settings.units import Duration, Period, Size, duration_text, parse_duration, size_text
 
 DAY = 86400.0
+LEAST_JOURNAL = 1024**2
 
 
 class Journal(Section):
@@ -23,6 +25,13 @@ class Journal(Section):
 
     max_size: Size = 10 * 1024**3
     max_age: Duration = DAY
+
+    @field_validator("max_size")
+    @classmethod
+    def _holds_something(cls, value: int) -> int:
+        if value < LEAST_JOURNAL:
+            raise ValueError(f"is too small: {size_text(LEAST_JOURNAL)} at least, or nothing could be taken in")
+        return value
 
 
 class Retention(Section):
@@ -52,7 +61,10 @@ class Storage(Section):
     def _known_as_long_as_journalled(self) -> Storage:
         """A trace must be known as settled for as long as its spans may lie in the journal, or a restart would judge and count it again."""
         if self.retention.verdicts <= self.journal.max_age:
-            raise ValueError("retention.verdicts is longer than journal.max_age (1d by default)")
+            age = duration_text(self.journal.max_age)
+            raise ValueError(
+                f"retention.verdicts is too short: make it longer than journal.max_age, which is {age}, or a restart would judge traces twice"
+            )
         return self
 
 
@@ -137,16 +149,6 @@ class JudgeSettings(Section):
         if self.api_key is not None and self.api_key_file is not None:
             raise ValueError("give api_key or api_key_file, not both")
         return self
-
-
-def _some(globs: str | list[str]) -> str | list[str]:
-    """A list without a glob would select nothing, and silently."""
-    if not globs or not {"", "!"}.isdisjoint([globs] if isinstance(globs, str) else globs):
-        raise ValueError("is empty: give a glob or a list of globs, `!` excludes; leave the key out to take all")
-    return globs
-
-
-Globs = Annotated[str | list[str], AfterValidator(_some)]
 
 
 class Select(Section):
@@ -279,7 +281,11 @@ class MonitorSettings(Section):
     @field_validator("rubrics", mode="before")
     @classmethod
     def _plain_list(cls, value: Any) -> Any:
-        return {name: {} for name in value} if isinstance(value, list) else value
+        if isinstance(value, list) and all(isinstance(name, str) for name in value):
+            return {name: {} for name in value}
+        if not isinstance(value, dict):
+            raise ValueError("should be a list of rubrics' names, or a map of them")
+        return value
 
 
 class OtlpExporter(Section):

@@ -38,14 +38,14 @@ def test_help_has_an_example(name: str, capsys: pytest.CaptureFixture[str]) -> N
 
 def test_init_writes_what_check_finds_right(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A fresh folder holds a right configuration with a rubric of each kind; a second init overwrites nothing and ends with 2."""
-    folder = tmp_path / "mine"
+    folder = tmp_path / "my monitor"
     assert main(["init", str(folder)]) == 0
     kinds = {
         document.get("kind", "properties")
         for document in yaml.safe_load_all((folder / "rubrics" / "example.yaml").read_text())
     }
     assert kinds == set(KINDS)
-    capsys.readouterr()
+    assert f"next: rubricd check -c '{folder}/rubricd.yaml' " in capsys.readouterr().out
     assert main(["check", "-c", str(folder / "rubricd.yaml")]) == 0
     assert "rubricd.yaml: right" in capsys.readouterr().out
     (folder / "rubricd.yaml").write_text("logging: {level: debug}\n")

@@ -209,6 +209,17 @@ async def test_pages_of_the_listing(served: Pages) -> None:
     assert listed((await served.get(newest))[1]) == listed(first)
 
 
+async def test_what_is_not_there(served: Pages) -> None:
+    """A window that the monitor has not is a page that names those it has; at an unknown path people get a page, programs JSON."""
+    status, page = await served.get("/monitors/m?window=foo")
+    assert (status, "window: should be one of 1h" in page.text) == (400, True)
+    answer = await served.answer("GET", "/monitor", Accept="text/html,*/*;q=0.8")
+    assert (answer.status, answer.headers["Content-Type"]) == (404, "text/html; charset=utf-8")
+    assert "Content-Security-Policy" in answer.headers
+    answer = await served.answer("GET", "/monitor")
+    assert (answer.status, answer.headers["Content-Type"].split(";")[0]) == (404, "application/problem+json")
+
+
 @pytest.mark.parametrize("query", ["verdict=wrong", "since=yesterday", "limit=0", "cursor=x", "colour=red"])
 async def test_wrong_filters(served: Pages, query: str) -> None:
     """A filter that means nothing is a page that says what would be right."""

@@ -114,7 +114,7 @@ FAULTY = [
     ("name: a\nkind: graded\nguide: groundednes", "r.yaml:3: guide: is no shipped guide; did you mean `groundedness`?"),
     ("name: a\nkind: check\nexpect: {}", "r.yaml:3: expect: expects nothing; one or more of tool_called"),
     ("name: a\nkind: check\nexpect: {no_tool_error: true}", "r.yaml:3: expect.no_tool_error: is no key here; did you mean `no_tool_errors`?"),
-    ("name: a\nkind: check\nexpect: {no_error: false}", "r.yaml:3: expect.no_error: should be True"),
+    ("name: a\nkind: check\nexpect: {no_error: false}", "r.yaml:3: expect.no_error: should be true"),
     ("name: a\nkind: check\nexpect: {required_text: []}", "r.yaml:3: expect.required_text: is empty: give one text or a list of texts"),
     ("name: a\nkind: check\nexpect: {forbidden_regex: '(a'}", "r.yaml:3: expect.forbidden_regex: missing ): (a; patterns are RE2"),
     ("name: a\nkind: check\nexpect:\n  final_response_schema: {type: objekt}", "r.yaml:4: expect.final_response_schema: no JSON Schema at $.type"),

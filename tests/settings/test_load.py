@@ -1,8 +1,12 @@
 """Reading a configuration file: what is right comes out, and every fault is named with file, line, key and what would be right."""
 
+import json
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any, get_args, get_origin
 
 import pytest
+from pydantic import BaseModel
 
 from monitor.settings.document import ConfigurationError
 from monitor.settings.load import load_settings, parse_settings
@@ -40,7 +44,7 @@ def test_an_empty_file_is_the_defaults() -> None:
         ("assembly:\n  idle_timeout: 15\n", "rubricd.yaml:2: assembly.idle_timeout: 15 is no duration: write it with a unit"),
         ("storage:\n  journal:\n    max_size: huge\n", "rubricd.yaml:3: storage.journal.max_size: 'huge' is no size"),
         ("judges:\n  default:\n    base_url: http://x\n", "rubricd.yaml:2: judges.default.model: is missing"),
-        ("monitors:\n  m:\n    rubrics: []\n", "rubricd.yaml:3: monitors.m.rubrics: should be"),
+        ("monitors:\n  m:\n    rubrics: []\n", "rubricd.yaml:3: monitors.m.rubrics: should have at least 1 entry"),
         ("monitors:\n  m:\n    rubrics: [a]\n    schedule: {}\n", "rubricd.yaml:4: monitors.m.schedule: give `every` or `cron`"),
         ("monitors:\n  m:\n    rubrics: [a]\n    sample: {rate: 1.5}\n", "rubricd.yaml:4: monitors.m.sample.rate: should be"),
         ("monitors:\n  m:\n    rubrics: [a]\n    level: session\n", "rubricd.yaml:4: monitors.m.level: "),
@@ -57,8 +61,18 @@ def test_an_empty_file_is_the_defaults() -> None:
         ("judges:\n  j:\n    model: m\n    limits: {usd_per_day: 3}\n", "rubricd.yaml:2: judges.j: limits.usd_per_day needs `prices`"),
         (
             "storage:\n  retention: {verdicts: 24h}\n",
-            "rubricd.yaml:1: storage: retention.verdicts is longer than journal.max_age",
+            "rubricd.yaml:1: storage: retention.verdicts is too short: make it longer than journal.max_age, which is 1d",
         ),
+        ("storage:\n  journal: {max_size: 1B}\n", "rubricd.yaml:2: storage.journal.max_size: is too small: 1MiB at least"),
+        ("links:\n  trace: '${env:X'\n", "rubricd.yaml:2: links.trace: has a reference without its end: write ${env:NAME}"),
+        ("monitors:\n  m:\n    rubrics: [[a]]\n", "rubricd.yaml:3: monitors.m.rubrics: should be a list of rubrics' names"),
+        ("monitors:\n  m:\n    rubrics: [a]\n    sample: {rate: true}\n", "rubricd.yaml:4: monitors.m.sample.rate: should be a number"),
+        ("monitors:\n  m:\n    rubrics: [a]\n    sample: {rate: '1'}\n", "rubricd.yaml:4: monitors.m.sample.rate: should be a number, without quotes"),
+        ("monitors:\n  m:\n    rubrics: [a]\n    select: {has_error: 'yes'}\n", "rubricd.yaml:4: monitors.m.select.has_error: should be true or false, without quotes"),
+        ("monitors:\n  m:\n    rubrics: [a]\n    select: {agent: 5}\n", "rubricd.yaml:4: monitors.m.select.agent: should be a text or a list"),
+        ("monitors:\n  m:\n    rubrics: [a]\n    select: {agent: [x, 5]}\n", "rubricd.yaml:4: monitors.m.select.agent[1]: should be a text"),
+        ("assembly: {max_spans: true}\n", "rubricd.yaml:1: assembly.max_spans: should be a whole number"),
+        ("assembly: {max_spans: 1.5}\n", "rubricd.yaml:1: assembly.max_spans: should be a whole number"),
         ("privacy: {store_content: some}\n", "rubricd.yaml:1: privacy.store_content: should be 'selected', 'all' or 'none'"),
     ],
 )  # fmt: skip
@@ -83,6 +97,48 @@ def test_references_to_the_environment_are_expanded() -> None:
     assert tree.storage.path == "/data/x"
     assert tree.logging.level == "warning"
     assert tree.server.external_url == "http://a/${b}"
+
+
+def test_numbers_and_truth_values_may_come_from_the_environment() -> None:
+    """The environment has no types: what it holds is read as the key needs it, while the same text in the file is a fault."""
+    text = "assembly: {max_spans: '${env:SPANS}'}\nmonitors: {m: {rubrics: [a], select: {has_error: '${env:BAD:-true}'}}}\n"
+    tree = settings(text, {"SPANS": "20"})
+    assert tree.assembly.max_spans == 20
+    assert tree.monitors["m"].select.has_error is True
+    assert faults(text, {"SPANS": "many"}) == ["rubricd.yaml:1: assembly.max_spans: should be a whole number"]
+
+
+def _wrong(model: type[BaseModel], path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
+    """Every key of a section and of those below it, with values of each of YAML's types."""
+    for name, field in model.model_fields.items():
+        here = (*path, name)
+        yield from ((here, value) for value in ({"a": {"b": 1}}, [], [[]], 0.5, -1, True, "x", None, {1: 2}))
+        for inner, step in _sections(field.annotation):
+            yield from _wrong(inner, (*here, *step))
+
+
+def _sections(annotation: Any) -> Iterator[tuple[type[BaseModel], tuple[str, ...]]]:
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation, ()
+    for argument in get_args(annotation):
+        for inner, step in _sections(argument):
+            yield inner, ("name", *step) if get_origin(annotation) is dict else step
+
+
+def test_no_fault_speaks_of_the_library() -> None:
+    """A wrong value at every key of the tree is told in plain words, whatever its type."""
+    words = ("valid", "instance", "Tuple", "Dictionary", "List", "after validation", "Input", "cannot be used here")
+    told = set()
+    for path, value in _wrong(Settings):
+        data = value
+        for key in reversed(path):
+            data = {key: data}
+        try:
+            parse_settings(json.dumps(data), FILE, {})
+        except ConfigurationError as error:
+            told |= {fault.reason for fault in error.faults}
+    assert len(told) > 30
+    assert [reason for reason in told if any(word in reason for word in words)] == []
 
 
 def test_a_reference_to_nothing_is_a_fault() -> None:

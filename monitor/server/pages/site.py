@@ -12,6 +12,7 @@ from http import HTTPStatus
 from typing import Any
 
 from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
 
 from monitor.server.access import Access, Gate
 from monitor.server.context import ServerContext
@@ -232,6 +233,23 @@ class Site:
         assert not isinstance(made, GoTo)
         body, content_type, _ = made
         return web.Response(status=status, body=body, headers={"Content-Type": content_type})
+
+    @property
+    def lost(self) -> Middleware:
+        """A page for people at a path where nothing is; programs get what the listener says."""
+
+        @web.middleware
+        async def lost(request: web.Request, handler: Handler) -> web.StreamResponse:
+            try:
+                return await handler(request)
+            except web.HTTPNotFound:
+                if "text/html" not in request.headers.get("Accept", ""):
+                    raise
+            response = self._refused(request, HTTPStatus.NOT_FOUND, "nothing is served at this path")
+            response.headers.update(HEADERS)
+            return response
+
+        return lost
 
     # -- files
     async def _static(self, request: web.Request) -> web.StreamResponse:

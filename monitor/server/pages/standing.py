@@ -12,6 +12,7 @@ from monitor.server.context import Status
 from monitor.server.pages.asked import Desk
 from monitor.server.pages.chart import Interval, common_floor, interval
 from monitor.server.pages.kept import Known
+from monitor.server.problems import BadParameter
 from monitor.settings.units import duration_text
 
 
@@ -42,10 +43,12 @@ def windows_of(monitor: WatchedMonitor) -> list[str]:
 
 
 def chosen_window(monitor: WatchedMonitor, rates: Sequence[PassRate], asked: str | None) -> str:
-    """The window that was asked for, else the shortest in which something was judged."""
+    """The window that was asked for, else the shortest in which something was judged. Raises BadParameter for one that the monitor has not."""
     names = windows_of(monitor)
     if asked in names:
         return str(asked)
+    if asked:
+        raise BadParameter("window", f"should be one of {', '.join(names)}")
     judged = {rate.window for rate in rates if rate.group.monitor == monitor.name and rate.estimate.judged}
     return next((name for name in names if name in judged), names[0])
 

@@ -59,7 +59,7 @@ def test_every_key_is_read() -> None:
         ("tempo", {**URL, "max_results": 0}, ("max_results",), "should be greater than or equal to 1"),
         ("tempo", "http://tempo", (), "should be a map"),
         ("jaeger", {**URL, "api": "v2"}, ("api",), "should be 'auto', 'v3' or 'legacy'"),
-        ("phoenix", {**URL, "projects": []}, ("projects",), "List should have at least 1 item"),
+        ("phoenix", {**URL, "projects": []}, ("projects",), "should have at least 1 entry"),
         ("otlp_file", {}, ("include",), "is missing"),
         ("otlp_file", {"include": ["a"], "start_at": "middle"}, ("start_at",), "should be 'beginning' or 'end'"),
         ("langfuse", {**URL, "max_results": 5000}, ("max_results",), "should be less than or equal to 1000"),
