@@ -7,10 +7,9 @@ from __future__ import annotations
 
 import re
 
-_ACTION = re.compile(
-    r"\{\{(?:-\s)?\s*(?P<body>/\*.*?\*/|(?:" + r'"(?:\\.|[^"\\\n])*"' + r"|`[^`]*`|'(?:\\.|[^'\\\n])*'|(?!\}\})[^\"`'{])*?)\s*(?:\s-)?\}\}",
-    re.DOTALL,
-)
+_TOKEN = re.compile(r"\"(?:\\.|[^\"\\\n])*\"|`[^`]*`|'(?:\\.|[^'\\\n])*'|\}\}|[\"`'{]")
+"""Quoted texts, the end of an action, and what cannot stand in one."""
+_COMMENT = re.compile(r"(?:-\s)?/\*")
 _OPENS = frozenset({"if", "range", "with", "define", "block"})
 
 
@@ -18,14 +17,29 @@ def template_fault(text: str) -> str | None:
     """What is wrong with a template and what would be right; None where its braces and blocks are whole."""
     opened, position = 0, 0
     while (start := text.find("{{", position)) >= 0:
-        action = _ACTION.match(text, start)
-        if action is None:
+        end = _end(text, start + 2)
+        if end is None:
             return 'has a {{ without its }}, or too many braces: write {{ $labels.agent }}, or {{ "{{" }} for the braces themselves'
-        words = action["body"].split(None, 1)
+        words = text[start + 2 : end].removeprefix("-").removesuffix("-").split(None, 1)
         if not words:
             return "has nothing between {{ and }}: write {{ $labels.agent }}"
         opened += (words[0] in _OPENS) - (words[0] == "end")
         if opened < 0:
             return "has an {{ end }} without an {{ if … }}"
-        position = action.end()
+        position = end + 2
     return "has an {{ if … }} without its {{ end }}" if opened else None
+
+
+def _end(text: str, start: int) -> int | None:
+    """Where the action that begins at `start` has its `}}`; None where it has none."""
+    comment = _COMMENT.match(text, start)
+    if comment is not None:
+        closed = text.find("*/", comment.end())
+        end = text.find("}}", closed)
+        return end if closed >= 0 and end >= 0 else None
+    for token in _TOKEN.finditer(text, start):
+        if token[0] == "}}":
+            return token.start()
+        if len(token[0]) == 1:
+            return None
+    return None
