@@ -315,7 +315,7 @@ class ConversationsContract:
                 late = turn(f"{name}{number}", at)
                 store.save_traces([settled(late, conversation_monitors=monitors)] * count)
                 at += 40
-            assert store.complete_conversations(T0 + at + 100, (), T0 + at + 100) == after
+            assert store.complete_conversations(T0 + at + 100, (), T0 + at + 100) == (after or not before)
             assert complete(store, T0 + at + 1_000) == 1
             (again,) = store.claim_evaluations(10, T0 + at + 1_001, 60)
             seen_with.append(len(again.invocation.turns))
@@ -333,8 +333,13 @@ class ConversationsContract:
             store.save_traces([settled(late, monitors=(), conversation_monitors=())])
             if late is kept:
                 complete(store, T0 + at + 1_000)
+            assert store.complete_conversations(T0 + at + 60, (), T0 + at + 60) == (late is lost)
             store.drop_unwanted_content()
         assert [content(store, one) for one in (lost, kept)] == [None, kept.user_input]
+        read_again = turn("d", 6_000)  # by a backfill, while a monitor wants conversations
+        store.save_traces([settled(read_again, monitors=(), conversation_monitors=())])
+        store.drop_unwanted_content()
+        assert content(store, read_again) == read_again.user_input
 
     def test_a_conversation_that_nobody_wants_expires(self, store: Store) -> None:
         """One whose last turn came while no monitor wanted conversations leaves nothing when its time is over."""

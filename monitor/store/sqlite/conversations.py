@@ -134,7 +134,10 @@ def _complete(
     before = () if stored is None else _turns_before(connection, number)
     values = {} if first is None else _values(first, turns, now)
     hold_new_turns(connection, number)
-    connection.execute("UPDATE conversations SET completed_at = ?, changed_at = NULL WHERE n = ?", (now, number))
+    connection.execute(
+        "UPDATE conversations SET completed_at = ?, changed_at = NULL, monitors = ? WHERE n = ?",
+        (now, compact(list(monitors)), number),
+    )
     if not values:
         _empty(connection, *stored)
         return

@@ -41,6 +41,8 @@ def note_turn(connection: sqlite3.Connection, row: int, settlement: TraceSettlem
     _join(connection, row, belongs)
     now = settlement.settled_at
     if not wanted:
+        if _is_wanted(connection, belongs):  # what a backfill reads again asks for no conversation, but others may
+            _hold(connection, row)
         connection.execute(f"UPDATE conversations SET {_CHANGE} WHERE n = ?", (now, now, belongs))  # noqa: S608
         return
     _hold(connection, row)
@@ -102,6 +104,12 @@ def _takes_turns(
     if settlement.late_turns:
         _adopt(connection, key, number)
     return settlement.late_turns
+
+
+def _is_wanted(connection: sqlite3.Connection, number: int) -> bool:
+    """Whether some monitor wanted the conversation when it was last looked at; where none does any more, `set_aside` lets go."""
+    (monitors,) = connection.execute("SELECT monitors FROM conversations WHERE n = ?", (number,)).fetchone()
+    return monitors is not None
 
 
 def _join(connection: sqlite3.Connection, row: int, number: int) -> None:
