@@ -22,7 +22,13 @@ class BearerTokens:
         self._file = Path(file)
         self._version = self._seen()
         self._tokens = self._read()
-        self.problem: str | None = None
+        self._problem: str | None = None
+
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with the file now, or None; looks at it."""
+        self._refresh()
+        return self._problem
 
     def accept(self, authorization: str | None) -> bool:
         """Whether an Authorization header carries one of the tokens; takes the same time for any wrong one."""
@@ -36,20 +42,21 @@ class BearerTokens:
         try:
             version = self._seen()
             if version == self._version:
+                self._problem = None  # it was away and is the same again
                 return
             self._tokens = self._read()
         except (OSError, ValueError) as error:
             self._fail(error)
             return
         self._version = version
-        self.problem = None
+        self._problem = None
 
     def _fail(self, error: Exception) -> None:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         problem = f"{self._file}: {reason}; the tokens read before stay in force"
-        if problem != self.problem:
+        if problem != self._problem:
             logger.warning("bearer tokens: %s", problem)
-        self.problem = problem
+        self._problem = problem
 
     def _seen(self) -> _Version:
         status = self._file.stat()

@@ -16,11 +16,13 @@ BATCH_BYTES = 4 * 1024**2
 
 @dataclass(frozen=True, slots=True)
 class Parcel:
-    """One OTLP export request."""
+    """One OTLP export request. `file` and `end` (the offset behind it) say where it was read, for those that come from files."""
 
     body: bytes
     signal: Signal = Signal.TRACES
     encoding: Encoding = Encoding.PROTOBUF
+    file: str = ""
+    end: int = 0
 
 
 class Delivery:
@@ -31,8 +33,9 @@ class Delivery:
         self._sink = sink
         self._clock = clock
 
-    async def send(self, parcels: Sequence[Parcel]) -> None:
-        """Deliver all, in order. What is malformed is counted by the sink and left out; the others of its batch are sent one by one."""
+    async def send(self, parcels: Sequence[Parcel]) -> list[Parcel]:
+        """Deliver all, in order. What is malformed is counted by the sink, left out and given back; the others of its batch are sent one by one."""
+        malformed: list[Parcel] = []
         left = [(joined, members) for joined, members in _batches(parcels)]
         while left:
             answers = await asyncio.to_thread(self._accept, [joined for joined, _ in left])
@@ -45,9 +48,12 @@ class Delivery:
                     wait = max(wait, fault.retry_after_seconds)
                 elif isinstance(fault, MalformedRequest) and len(members) > 1:
                     again += [(one, [one]) for one in members]
+                elif isinstance(fault, MalformedRequest):
+                    malformed += members
             left = again
             if wait:
                 await self._clock.sleep(wait)
+        return malformed
 
     def _accept(self, parcels: Sequence[Parcel]) -> list[Future[Accepted] | Exception]:
         answers: list[Future[Accepted] | Exception] = []

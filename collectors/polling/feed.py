@@ -16,7 +16,7 @@ class FeedPage:
     """What was read next: requests to hand over, the cursor behind them, and whether there is more at once.
 
     `lag_seconds` is how far the source is ahead of us after this page, as far as it can tell. `taken` is called once all of it is durable and
-    the cursor saved: only then may the source take it for read.
+    the cursor saved: only then may the source take it for read. `refused` is told before of the requests that were no OTLP.
     """
 
     parcels: Sequence[Parcel]
@@ -24,6 +24,7 @@ class FeedPage:
     more: bool
     lag_seconds: float = 0.0
     taken: Callable[[], None] = lambda: None
+    refused: Callable[[Sequence[Parcel]], None] = lambda parcels: None
 
 
 class Feed(Protocol):
@@ -87,7 +88,7 @@ class FeedEngine:
     async def poll(self) -> bool:
         """Take one page; whether there is more at once. Raises SourceFault."""
         page = await self._feed.read(self._cursor)
-        await self._delivery.send(page.parcels)
+        page.refused(await self._delivery.send(page.parcels))
         if page.cursor != self._cursor:
             await asyncio.to_thread(self._cursors.save, self._name, page.cursor)
             self._cursor = page.cursor

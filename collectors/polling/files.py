@@ -9,9 +9,10 @@ import asyncio
 import glob
 import hashlib
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
@@ -27,6 +28,9 @@ LOG = logging.getLogger(__name__)
 PAGE_BYTES, PAGE_RECORDS = 8 * 1024**2, 500
 _FORGET_SECONDS = 7 * 86400.0
 _NOTE_SECONDS = 3600.0
+_REFUSED_SECONDS = 3600.0
+"""For so long after a file's last record that was no OTLP the collector's problem names it."""
+
 _JSON_KEYS = ((b'"resourceSpans"', Signal.TRACES), (b'"resourceLogs"', Signal.LOGS))
 _OTHER_KEYS = (b'"resourceMetrics"', b'"resourceProfiles"')
 
@@ -62,6 +66,15 @@ class _Page:
         return self.size >= PAGE_BYTES or len(self.parcels) >= PAGE_RECORDS
 
 
+@dataclass(slots=True)
+class _Refused:
+    """A file's records that were no OTLP: how many, the offset behind the first, and when the last was read."""
+
+    first: int
+    at: float
+    count: int = 0
+
+
 class FileFeed:
     """See Feed."""
 
@@ -73,6 +86,7 @@ class FileFeed:
         self._finished: set[_Version] = set()
         self._opened: _Opened | None = None
         self._faults: dict[str, str] = {}
+        self._refused: dict[str, _Refused] = {}
 
     @property
     def endpoints(self) -> tuple[str, ...]:
@@ -81,8 +95,12 @@ class FileFeed:
 
     @property
     def problem(self) -> str | None:
-        """The first file that cannot be read, or that there is none."""
-        return next(iter(self._faults.values()), None)
+        """The first file that cannot be read, or that there is none, or that held records which are no OTLP within the last hour."""
+        refused = (
+            f"{file}: {one.count} records are no OTLP and were left out, the first before byte {one.first}"
+            for file, one in self._refused.items()
+        )
+        return next(chain(self._faults.values(), refused), None)
 
     async def open(self) -> None:
         """Nothing to do: files are looked for at each poll."""
@@ -116,12 +134,16 @@ class FileFeed:
                 page.lag_seconds = max(0.0, now - version[3] / 1e9)
                 break
         present = {version for _, version in files}
+        kept = {str(path) for path, _ in files}
+        for file, one in list(self._refused.items()):
+            if file not in kept or now - one.at >= _REFUSED_SECONDS:
+                del self._refused[file]
         positions = {key: one for key, one in page.positions.items() if now - one["at"] < _FORGET_SECONDS}
 
         def taken() -> None:
             self._finished = (self._finished | page.finished) & present
 
-        return FeedPage(page.parcels, {"files": positions}, page.more, page.lag_seconds, taken)
+        return FeedPage(page.parcels, {"files": positions}, page.more, page.lag_seconds, taken, self._note_refused)
 
     def _files(self) -> list[tuple[Path, _Version]]:
         left_out = {path for one in self._exclude for path in glob.glob(one, recursive=True)}  # noqa: PTH207 - absolute patterns
@@ -189,21 +211,30 @@ class FileFeed:
         body = record.body.removeprefix(_BOM).strip(b" \t\r")  # not of line breaks: protobuf begins with that byte
         if not body:
             return
-        parcels = _json_parcels(body) if body[:1] == b"{" else [Parcel(body, _signal_of(body))]
-        if parcels is None:
-            LOG.error("%s: a record of %s before byte %d is no OTLP", self._name, path, record.end)
+        signals = _json_signals(body) if body[:1] == b"{" else [_signal_of(body)]
+        encoding = Encoding.JSON if body[:1] == b"{" else Encoding.PROTOBUF
+        found = [Parcel(body, signal, encoding, str(path), record.end) for signal in signals or ()]
+        if signals is None:
             self._meter.rejected(self._name, RejectReason.MALFORMED)
-        else:
-            page.parcels += parcels
+            self._note_refused([Parcel(body, file=str(path), end=record.end)])
+        page.parcels += found
+
+    def _note_refused(self, parcels: Sequence[Parcel]) -> None:
+        """Say where records were no OTLP: in the problem, and of each file once in the log."""
+        for one in parcels:
+            if one.file not in self._refused:
+                LOG.error("%s: a record of %s before byte %d is no OTLP and is left out", self._name, one.file, one.end)
+            noted = self._refused.setdefault(one.file, _Refused(one.end, 0.0))
+            noted.count, noted.at = noted.count + 1, self._clock.now()
 
     def _fail(self, path: Path, error: OSError | Damaged) -> None:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         self._faults[str(path)] = f"{path}: {reason or type(error).__name__}"
 
 
-def _json_parcels(body: bytes) -> list[Parcel] | None:
-    """The requests of a JSON record by its keys; none for metrics, None for what is no OTLP."""
-    found = [Parcel(body, signal, Encoding.JSON) for key, signal in _JSON_KEYS if key in body]
+def _json_signals(body: bytes) -> list[Signal] | None:
+    """The requests that a JSON record holds by its keys; none for metrics, None for what is no OTLP."""
+    found = [signal for key, signal in _JSON_KEYS if key in body]
     return found if found or any(key in body for key in _OTHER_KEYS) else None
 
 

@@ -40,6 +40,11 @@ class Gate:
     tokens: BearerTokens | None = None
     external_host: str | None = None
 
+    @property
+    def problem(self) -> str | None:
+        """What is wrong with the token file that was right at the start, or None."""
+        return None if self.tokens is None else self.tokens.problem
+
     def admit(self, request: web.Request, access: Access) -> None:
         """Let a request through, or raise Refused with 401 or 403."""
         if access is Access.OPEN:

@@ -140,15 +140,18 @@ def regression_json(alarm: Status, trace_link: str | None) -> Mapping[str, Any]:
     return {**alarm, **times, "failing": failing}
 
 
-def readiness_json(readiness: Readiness, collectors: Sequence[Status], judges: Sequence[Status]) -> Mapping[str, Any]:
-    """Where the process stands, and what is wrong with journal, collectors and judges: that alone makes nothing unready."""
+def readiness_json(
+    readiness: Readiness, collectors: Sequence[Status], judges: Sequence[Status], server: str | None = None
+) -> Mapping[str, Any]:
+    """Where the process stands, and what is wrong with journal, the server's own port, collectors and judges: that alone makes nothing unready."""
     journal = [{"name": "journal", "problem": readiness.damage}]
+    port = [{"name": "server.endpoint", "problem": server}]
     return {
         "status": readiness.phase.value,
         "detail": readiness.detail or None,
         "problems": [
             {"kind": kind, "name": status.get("name"), "problem": status["problem"]}
-            for kind, statuses in (("journal", journal), ("collector", collectors), ("judge", judges))
+            for kind, statuses in (("journal", journal), ("server", port), ("collector", collectors), ("judge", judges))
             for status in statuses
             if status.get("problem")
         ],

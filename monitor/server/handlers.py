@@ -56,10 +56,16 @@ InThread = Callable[[Callable[[], Answer]], Awaitable[Answer]]
 
 
 class Handlers:
-    """The answers by endpoint name, in `table`. Health and metrics block in `probes`, all else in `reads`."""
+    """The answers by endpoint name, in `table`. Health and metrics block in `probes`, all else in `reads`. `problem` is that of the server's port."""
 
-    def __init__(self, context: ServerContext, probes: InThread, reads: InThread) -> None:
-        self._context = context
+    def __init__(
+        self,
+        context: ServerContext,
+        probes: InThread,
+        reads: InThread,
+        problem: Callable[[], str | None] = lambda: None,
+    ) -> None:
+        self._context, self._problem = context, problem
         self._store = context.store
         self._probes = probes
         self._reads = reads
@@ -117,7 +123,7 @@ class Handlers:
         def answer() -> Answer:
             readiness = self._context.readiness()
             status = HTTPStatus.OK if readiness.phase is Phase.READY else HTTPStatus.SERVICE_UNAVAILABLE
-            return json_answer(answers.readiness_json(readiness, collectors, judges), status)
+            return json_answer(answers.readiness_json(readiness, collectors, judges, self._problem()), status)
 
         return await self._probes(answer)
 

@@ -66,7 +66,7 @@ class ApiServer:
 
     def __init__(self, context: ServerContext) -> None:
         self._context = context
-        self._handlers = Handlers(context, self._probe, self._read)
+        self._handlers = Handlers(context, self._probe, self._read, lambda: self._gate.problem if self._gate else None)
         self.scrapes = Scrapes(context.clock)
         self._runner: web.AppRunner | None = None
         self._gate: Gate | None = None

@@ -125,8 +125,8 @@ async def test_a_key_of_the_environment_goes_nowhere(monkeypatch: pytest.MonkeyP
         assert server.authorizations == ["Bearer no-key"]
 
 
-async def test_a_key_file_is_read_again(tmp_path: Path) -> None:
-    """A rotated key file is used from the next call on."""
+async def test_a_key_file_is_read_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """A rotated key file is used from the next call on; one that is emptied or gone changes nothing, and the log says so once."""
     path = tmp_path / "key"
     path.write_text("first\n")
     async with JudgeServer() as server:
@@ -135,10 +135,14 @@ async def test_a_key_file_is_read_again(tmp_path: Path) -> None:
         (tmp_path / "new").write_text("second\n")
         (tmp_path / "new").replace(path)
         await client.complete(request())
+        path.write_text("")
+        await client.complete(request())
         path.unlink()
         await client.complete(request())
+        await client.complete(request())
         await client.close()
-        assert server.authorizations == ["Bearer first", "Bearer second", "Bearer second"]
+        assert server.authorizations == ["Bearer first", *["Bearer second"] * 4]
+    assert [f"api_key_file {path} cannot be read" in one.getMessage() for one in caplog.records] == [True]
 
 
 async def test_azure() -> None:

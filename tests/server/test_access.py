@@ -73,7 +73,9 @@ async def test_this_machine_alone(served: Served) -> None:
 
 
 async def test_tokens(tmp_path: Path) -> None:
-    """With a token file the API wants one of its tokens, wherever it listens; health and metrics do not. The file is read again when it changes."""
+    """With a token file the API wants one of its tokens, wherever it listens; health and metrics do not. The file is read again when it changes.
+    One that goes bad is a problem in the body of /readyz, and the tokens stay in force.
+    """
     tokens = tmp_path / "tokens"
     tokens.write_text("first\nsecond\n")
     async with serving(tmp_path, endpoint="0.0.0.0:0", auth={"bearer_token_file": str(tokens)}) as served:
@@ -89,6 +91,15 @@ async def test_tokens(tmp_path: Path) -> None:
         replaced.replace(tokens)
         assert (await served.send("GET", "/api/v1/verdicts", None, Authorization="Bearer second"))[0] == 401
         assert (await served.send("GET", "/api/v1/verdicts", None, Authorization="Bearer third"))[0] == 200
+        for spoil in (lambda: replaced.replace(tokens), tokens.unlink):
+            replaced.write_text("")
+            spoil()
+            (found,) = (await served.get("/readyz"))[1]["problems"]
+            assert (found["kind"], found["name"]) == ("server", "server.endpoint")
+            assert str(tokens) in found["problem"] and "stay in force" in found["problem"]
+            assert (await served.send("GET", "/api/v1/verdicts", None, Authorization="Bearer third"))[0] == 200
+        tokens.write_text("third\n")
+        assert (await served.get("/readyz"))[1]["problems"] == []
 
 
 async def test_other_names_for_this_machine(tmp_path: Path) -> None:

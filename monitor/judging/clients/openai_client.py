@@ -8,6 +8,7 @@ types takes half the time of a call.
 from __future__ import annotations
 
 import asyncio
+import logging
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
@@ -23,6 +24,8 @@ from monitor.clock import Clock
 from monitor.judging.client import CallFault, FaultKind, JudgeReply, JudgeRequest, RateHeaders, ReplyFormat
 from monitor.judging.clients.bounded import BoundedClient, ReplyTooLong
 from monitor.settings.tree import JudgeSettings
+
+LOG = logging.getLogger(__name__)
 
 _NO_KEY = "no-key"
 """Sent where no key is configured: a key of the environment must not go to a server that nobody gave it to."""
@@ -43,19 +46,23 @@ class KeyFile:
         self._path = Path(path)
         self._seen: tuple[int, int] | None = None
         self._key = ""
+        self._unreadable = False
 
     async def __call__(self) -> str:
-        """The key; the last one while the file cannot be read."""
+        """The key; the last one while the file cannot be read, or is empty."""
         return await asyncio.to_thread(self._read)
 
     def _read(self) -> str:
         try:
             state = self._path.stat()
             if (state.st_mtime_ns, state.st_ino) != self._seen:
-                self._key = self._path.read_text(encoding="utf-8").strip()
+                self._key = self._path.read_text(encoding="utf-8").strip() or self._key
                 self._seen = (state.st_mtime_ns, state.st_ino)
+            self._unreadable = False
         except (OSError, UnicodeDecodeError):
-            pass
+            if not self._unreadable:
+                LOG.warning("api_key_file %s cannot be read: the key read before stays in force", self._path)
+            self._unreadable = True
         return self._key or _NO_KEY
 
 

@@ -218,6 +218,23 @@ async def test_bad_records_are_counted_and_the_others_are_taken(tmp_path: Path) 
     assert files.meter.counts == {RejectReason.MALFORMED: 2, RejectReason.TOO_LARGE: 1}
 
 
+async def test_what_is_no_otlp_is_said_with_file_and_byte(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Text, binary and JSON that only looks like OTLP: counted each, logged once a file, and the collector's problem for an hour."""
+    files = await Files(tmp_path).open()
+    bad = b"garbage\n" + b'{"resourceSpans": 7}\n' + bytes(range(128, 250)) + b"\n" + b'{"what": 1}\n'
+    (tmp_path / "a.json").write_bytes(bad + _lines(files.left))
+    await files.read_all()
+    files.check_all()
+    place = f"{tmp_path / 'a.json'}"
+    assert files.meter.counts == {RejectReason.MALFORMED: 1}  # the sink counts what it refuses
+    assert (files.poller.problem or "").startswith(f"{place}: 4 records are no OTLP and were left out")
+    (line,) = [one.getMessage() for one in caplog.records if "no OTLP" in one.getMessage()]
+    assert f"a record of {place} before byte" in line
+    files.clock.advance(3601)
+    await files.read_all()
+    assert files.poller.problem is None
+
+
 async def test_a_damaged_file_is_the_problem_and_stops_no_other(tmp_path: Path) -> None:
     """Its name and what is wrong are said; what could be read of it is taken."""
     files = await Files(tmp_path).open()
