@@ -17,6 +17,9 @@ SPAN_ID_BYTES = 8
 _NO_TRACE = bytes(TRACE_ID_BYTES)
 _NO_SPAN = bytes(SPAN_ID_BYTES)
 
+_TIME_BITS = 63
+"""A time that needs more bits lies after the year 2262: no clock says so, and nothing that keeps times with a sign can hold it."""
+
 _NAMES = {
     Signal.TRACES: ("ExportTraceServiceRequest", "resourceSpans", "scopeSpans", "spans"),
     Signal.LOGS: ("ExportLogsServiceRequest", "resourceLogs", "scopeLogs", "logRecords"),
@@ -93,6 +96,9 @@ class Request:
         raise IndexError(ordinal)
 
     def _fault_of(self, ordinal: int, item: Item) -> str:
+        if item.fault is RejectReason.MALFORMED and item.trace_id:
+            name = ".startTimeUnixNano or endTimeUnixNano" if self.signal is Signal.TRACES else ".timeUnixNano"
+            return f"{name}: should be nanoseconds since 1970-01-01Z, before the year 2262"
         if item.fault is RejectReason.MALFORMED:
             return f": is no {'Span' if self.signal is Signal.TRACES else 'LogRecord'} message"
         if len(item.trace_id) != TRACE_ID_BYTES or item.trace_id == _NO_TRACE:
@@ -117,7 +123,7 @@ def split(body: bytes, signal: Signal, wanted: Wanted | None = None) -> Request:
         own = marks.own_resource(resource)
         items += _span_items(raws, own, wanted) if signal is Signal.TRACES else _log_items(raws, own, scope)
     request = Request(body, signal, items, parsed)
-    if items and all(item.fault is RejectReason.MALFORMED for item in items):
+    if items and all(item.fault is RejectReason.MALFORMED and not item.trace_id for item in items):
         raise MalformedRequest(request.rejection())
     return request
 
@@ -198,11 +204,12 @@ def _span_item(span: Any, own: bool) -> Item:
         len(trace_id) != TRACE_ID_BYTES or len(span_id) != SPAN_ID_BYTES
         or trace_id == _NO_TRACE or span_id == _NO_SPAN or (parent and len(parent) != SPAN_ID_BYTES)
     )  # fmt: skip
-    attributes = span.attributes
+    attributes, start, end = span.attributes, span.start_time_unix_nano, span.end_time_unix_nano
+    fault = RejectReason.INVALID_ID if wrong else RejectReason.MALFORMED if (start | end) >> _TIME_BITS else None
     return tuple.__new__(  # what Item(…) does, in half the time
         Item,
         (
-            trace_id, span_id, parent, span.start_time_unix_nano, span.end_time_unix_nano, RejectReason.INVALID_ID if wrong else None,
+            trace_id, span_id, parent, start, end, fault,
             marks.ends_invocation(attributes), own or marks.own_span(attributes), True, False,
         ),
     )  # fmt: skip
@@ -235,7 +242,7 @@ def _log_items(raws: Any, own: bool, scope: Any) -> Iterator[Item]:
         wrong = len(trace_id) != TRACE_ID_BYTES or (span_id and len(span_id) != SPAN_ID_BYTES)
         yield Item(
             trace_id, span_id, b"", time, 0,
-            RejectReason.INVALID_ID if wrong else None, found.end_marker, own or found.own_telemetry, found.genai,
+            RejectReason.INVALID_ID if wrong else RejectReason.MALFORMED if time >> _TIME_BITS else None, found.end_marker, own or found.own_telemetry, found.genai,
         )  # fmt: skip
 
 

@@ -14,6 +14,8 @@ from monitor.intake.revisions import digest
 from monitor.model.invocation import Assembled, Invocation
 from monitor.model.run import InvocationChange, StoredInvocation
 
+_A_DAY_NS = 86400 * 10**9
+
 
 def assemble_later(blob: bytes, head: Invocation) -> InvocationChange:
     """See AssembleLater."""
@@ -28,7 +30,10 @@ def assembled_of(spans: Sequence[Span], records: Sequence[LogRecord], head: Invo
     if found is None:
         raise ValueError(f"invocation {head.id} is not in the stored spans of its trace")
     invocation = replace(found.invocation, id=head.id, revision=head.revision, attributes=head.attributes)
-    return InvocationChange(invocation, found.span_ids, digest(invocation))
+    told = digest(invocation)
+    if invocation.ended_at > head.ended_at + _A_DAY_NS:  # the store moved times that cannot be
+        invocation = replace(invocation, started_at=head.started_at, ended_at=head.ended_at)
+    return InvocationChange(invocation, found.span_ids, told)
 
 
 def _own(found: Sequence[Assembled], head: Invocation) -> Assembled | None:

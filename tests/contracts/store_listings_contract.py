@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from monitor.clock import from_rfc3339
 from monitor.model.run import Query
 from monitor.model.verdict import NotSelected, Outcome
 from monitor.model.wire import invocation_json, verdict_json
@@ -55,6 +56,18 @@ class ListingsContract:
         assert ids(trace_id=invocation("b").trace_id) == [b]
         assert ids(since=T0 + 2) == [b, c]
         assert ids(since=T0 + 1, until=T0 + 3) == [c, a]
+
+    def test_an_end_that_no_clock_tells_leads_no_list(self, store: Store) -> None:
+        """An invocation that says it ended years after its settling ended at its settling; one of a clock that is wrong by days keeps its time."""
+        years, days = 40 * 366 * 86400, 3 * 86400
+        odd = at("odd", years, started_at=int((T0 + years) * 1e9) - 1)
+        store.save_traces([settlement(at("a", 31)), settlement(odd), settlement(at("ahead", days))])
+        found = {item["id"]: item for item in store.list_invocations(Query()).items}
+        assert list(found) == [invocation(name).id for name in ("ahead", "a", "odd")]
+        assert [from_rfc3339(found[odd.id][name]) for name in ("started_at", "ended_at")] == [T0 + 30] * 2
+        assert from_rfc3339(found[invocation("ahead").id]["ended_at"]) == T0 + days
+        stored = store.invocation(odd.id)
+        assert stored is not None and stored.ended_at == int((T0 + 30) * 1e9)
 
     def test_verdicts_have_the_contracts_shape(self, store: Store) -> None:
         """An item is the JSON of contract section 4, with criteria, explanations and usage."""

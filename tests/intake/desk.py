@@ -28,7 +28,7 @@ class Desk:
     """One process's life after the other on the same folder and store."""
 
     def __init__(self, folder: Path, options: SettlementOptions | None = None, **journal: int) -> None:
-        self.clock = ManualClock()
+        self.clock = ManualClock(1_800_000_000.0)  # after everything recorded
         self.store = MemoryStore()
         self.settled_into: TraceStore = self.store
         self.options = options or SettlementOptions(monitors=("quality",))

@@ -21,6 +21,9 @@ from monitor.store.sqlite.waiting import enqueue_all
 
 _IDS_AT_ONCE = 1000
 
+FUTURE_NS = 366 * 86400 * 10**9
+"""Nanoseconds after its settling at which no invocation can have ended, however wrong the clock that said so."""
+
 
 @dataclass(frozen=True, slots=True)
 class PreparedChange:
@@ -142,7 +145,7 @@ def values_of(told: TraceSettlement, prepared: PreparedChange, profiles: Profile
     """The columns of an invocation's row that every revision writes."""
     change = prepared.change
     return {
-        **prepared.head,
+        **_told_by_a_clock(prepared.head, told.settled_at),
         "profile": profiles.of(change.invocation),
         "window_at": min(change.invocation.ended_at / 1e9, told.settled_at),
         "kept_below": told.kept_below,
@@ -152,6 +155,14 @@ def values_of(told: TraceSettlement, prepared: PreparedChange, profiles: Profile
         "has_content": 1,
         "assembled": int(change.assembled),
     }
+
+
+def _told_by_a_clock(head: dict[str, Any], settled_at: float) -> dict[str, Any]:
+    """The columns, with a start and end that lie in the future by more than a year moved to the settling: they would lead every list for ever."""
+    settled = round(settled_at * 1e9)
+    if head["ended_at"] <= settled + FUTURE_NS:
+        return head
+    return {**head, "started_at": min(head["started_at"], settled), "ended_at": settled}
 
 
 def new_values(told: TraceSettlement, trace: int, invocation: Invocation) -> dict[str, Any]:

@@ -53,6 +53,24 @@ def test_a_span_with_a_wrong_id_is_invalid_alone(ids: dict[str, bytes], field_na
     assert request.rejection().startswith(f"resourceSpans[0].scopeSpans[0].spans[1].{field_name}: should be ")
 
 
+@pytest.mark.parametrize(
+    "times",
+    [
+        {"start_time_unix_nano": 2**64 - 1, "end_time_unix_nano": 1},
+        {"start_time_unix_nano": 5, "end_time_unix_nano": 2**63},
+    ],
+)
+def test_a_span_with_an_absurd_time_is_malformed_alone(times: dict[str, int]) -> None:
+    """A time after 2262 rejects its span only, whatever is beside it, and the message names place and field."""
+    request = split(traces(span(), span(**times)), T)
+    assert [item.fault for item in request.items] == [None, RejectReason.MALFORMED]
+    assert request.rejection().startswith(
+        "resourceSpans[0].scopeSpans[0].spans[1].startTimeUnixNano or endTimeUnixNano: "
+    )
+    for wanted in (None, lambda trace_id: True):
+        assert split(traces(span(**times)), T, wanted).items[0].fault is RejectReason.MALFORMED
+
+
 def test_a_parent_of_zeros_is_no_parent() -> None:
     """Some senders write a root's parent as eight zero bytes."""
     item = only(traces(span(parent_span_id=bytes(8))))
