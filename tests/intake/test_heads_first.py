@@ -195,3 +195,25 @@ def test_copies_of_plain_web_traffic_are_counted(open_desk: Callable[..., Desk])
     desk.send(traces(web))
     done = desk.wait(31.0)
     assert (done.spans, done.duplicates, desk.count("duplicate_spans_total")) == (1, 1, 1)
+
+
+def test_times_that_cannot_be_are_the_same_in_list_and_whole(
+    open_over_sqlite: Callable[..., tuple[Desk, SqliteStore]],
+) -> None:
+    """A run that says it ended years after its settling ended then for lists, for who opens it, and for who judges it, read by its head or whole."""
+    for heads_first in (True, False):
+        desk, store = open_over_sqlite(heads_first=heads_first)
+        spans = plain()
+        for span in spans:
+            span.start_time_unix_nano += 40 * 366 * 86400 * 10**9
+            span.end_time_unix_nano += 40 * 366 * 86400 * 10**9
+        desk.send(request(spans))
+        desk.wait(30.0)
+        opened = store.invocation(AGENT)
+        (listed,) = store.list_invocations(Query()).items
+        assert opened is not None
+        assert opened.ended_at == opened.started_at <= desk.clock.now() * 1e9
+        assert invocation_json(opened)["ended_at"] == listed["ended_at"]
+        store.execute_run(run_request("quality", tick=desk.clock.now() + 60), take_all)
+        (claimed,) = store.claim_evaluations(1, desk.clock.now() + 61, 60)
+        assert claimed.invocation.ended_at == opened.ended_at
