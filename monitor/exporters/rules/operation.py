@@ -79,8 +79,8 @@ class OperationAlerts:
             alert_labels(self._monitor, Severity.TICKET, problem="paused", **named),
             self._judges.annotations(
                 AlertName.JUDGE_FAILING,
-                f"Judge {label('judge')} is paused",
-                f"Judge {label('judge')} refuses to work until somebody changes something (key, model, address): evaluations wait.",
+                f"Judge {label('judge')} is paused or fails again and again",
+                f"Judge {label('judge')} refuses to work until somebody changes something (key, model, address), or only failures come from it: evaluations wait.",
                 dashboard=JUDGE,
                 look="/api/v1/judges",
             ),
