@@ -152,6 +152,8 @@ class Backfills:
             raise BackfillRefused(f"monitor {asked.monitor}: its rubrics wait for a judge: configure `judges`")
         if asked.until <= asked.since:
             raise BackfillRefused("`until` is not later than `since`")
+        if asked.errors and asked.limit is not None:
+            raise BackfillRefused("`errors` judges all that failed again: it goes without `limit`")
         if asked.collector is not None:
             self._check_collector(asked)
             if monitor.settings.level == "conversation":

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 from collectors.collector import History, HistoryStretch
+from collectors.polling.faults import SourceFault
 from monitor.model.backfill import Backfill, BackfillStatus
 from monitor.model.origin import of_backfill
 
@@ -69,7 +70,7 @@ class Rereading:
     def _failed(self, one: Backfill, error: Exception, now: float) -> Backfill:
         self._failures += 1
         self._next_try = now + min(LONGEST_RETRY_SECONDS, FIRST_RETRY_SECONDS * 2 ** (self._failures - 1))
-        known = type(error).__name__ == "SourceFault"
+        known = isinstance(error, SourceFault)
         if not known and self._failures == 1:
             LOG.error("%s: reading %s broke off", one.id, one.collector, exc_info=True)
         reason = str(error) if known else f"reading broke off: {type(error).__name__}; the log says where"

@@ -14,30 +14,16 @@ from opentelemetry.proto.common.v1 import common_pb2
 from opentelemetry.proto.resource.v1 import resource_pb2
 from opentelemetry.proto.trace.v1 import trace_pb2
 
-_Field = descriptor_pb2.FieldDescriptorProto
+from collectors.otlp.schema import declare_span
+
 _NAME = "rubricd.otlp.CheckedSpan"
-_TYPES = {
-    "attributes": f".{_NAME}.AttributesEntry",
-    "events": ".opentelemetry.proto.trace.v1.Span.Event",
-    "links": ".opentelemetry.proto.trace.v1.Span.Link",
-    "status": ".opentelemetry.proto.trace.v1.Status",
-}
 _SCALARS = ("trace_state", "span_id", "parent_span_id", "name", "start_time_unix_nano", "end_time_unix_nano")
 
 
 def _declared() -> descriptor_pb2.FileDescriptorProto:
     declared = descriptor_pb2.FileDescriptorProto(name="rubricd/checked.proto", package="rubricd.otlp", syntax="proto3")
     declared.dependency.extend(source.DESCRIPTOR.name for source in (common_pb2, trace_pb2))
-    span = declared.message_type.add(name="CheckedSpan")
-    for name in (*_SCALARS, *_TYPES):
-        known = trace_pb2.Span.DESCRIPTOR.fields_by_name[name]
-        label = _Field.LABEL_REPEATED if known.is_repeated else _Field.LABEL_OPTIONAL
-        span.field.add(name=name, number=known.number, type=known.type, type_name=_TYPES.get(name), label=label)
-    entry = span.nested_type.add(name="AttributesEntry")
-    entry.options.map_entry = True
-    entry.field.add(name="key", number=1, type=_Field.TYPE_STRING, label=_Field.LABEL_OPTIONAL)
-    value = entry.field.add(name="value", number=2, type=_Field.TYPE_MESSAGE, label=_Field.LABEL_OPTIONAL)
-    value.type_name = ".opentelemetry.proto.common.v1.AnyValue"
+    declare_span(declared, "CheckedSpan", _SCALARS)
     return declared
 
 

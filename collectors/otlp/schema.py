@@ -16,6 +16,7 @@ numbers (trace.proto, logs.proto), so one declaration serves both signals.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
@@ -89,29 +90,35 @@ def _own() -> descriptor_pb2.FileDescriptorProto:
     return declared
 
 
+def declare_span(declared: descriptor_pb2.FileDescriptorProto, name: str, scalars: Sequence[str]) -> None:
+    """Declare a span of package `rubricd.otlp` with those plain fields, its attributes as a map, and the rest as published."""
+    span = declared.message_type.add(name=name)
+    types = {
+        "attributes": f".rubricd.otlp.{name}.AttributesEntry",
+        "events": ".opentelemetry.proto.trace.v1.Span.Event",
+        "links": ".opentelemetry.proto.trace.v1.Span.Link",
+        "status": ".opentelemetry.proto.trace.v1.Status",
+    }
+    for field in (*scalars, *types):
+        known = trace_pb2.Span.DESCRIPTOR.fields_by_name[field]
+        label = _Field.LABEL_REPEATED if known.is_repeated else _Field.LABEL_OPTIONAL
+        span.field.add(name=field, number=known.number, type=known.type, type_name=types.get(field), label=label)
+    entry = span.nested_type.add(name="AttributesEntry")
+    entry.options.map_entry = True
+    entry.field.add(name="key", number=1, type=_Field.TYPE_STRING, label=_Field.LABEL_OPTIONAL)
+    value = entry.field.add(name="value", number=2, type=_Field.TYPE_MESSAGE, label=_Field.LABEL_OPTIONAL)
+    value.type_name = ".opentelemetry.proto.common.v1.AnyValue"
+
+
 def _span_head() -> descriptor_pb2.FileDescriptorProto:
     """The head of a span; what is nested in it is declared as in a whole span, so that the same bytes are malformed. And a request
     of such heads, otherwise as in the split form.
     """
     declared = descriptor_pb2.FileDescriptorProto(name="rubricd/head.proto", package="rubricd.otlp", syntax="proto2")
     declared.dependency.extend(source.DESCRIPTOR.name for source in (common_pb2, trace_pb2))
-    head = declared.message_type.add(name="SpanHead")
-    types = {
-        "attributes": ".rubricd.otlp.SpanHead.AttributesEntry",
-        "events": ".opentelemetry.proto.trace.v1.Span.Event",
-        "links": ".opentelemetry.proto.trace.v1.Span.Link",
-        "status": ".opentelemetry.proto.trace.v1.Status",
-    }
-    scalars = ("trace_id", "span_id", "parent_span_id", "start_time_unix_nano", "end_time_unix_nano")
-    for name in (*scalars, *types):
-        known = trace_pb2.Span.DESCRIPTOR.fields_by_name[name]
-        label = _Field.LABEL_REPEATED if known.is_repeated else _Field.LABEL_OPTIONAL
-        head.field.add(name=name, number=known.number, type=known.type, type_name=types.get(name), label=label)
-    entry = head.nested_type.add(name="AttributesEntry")
-    entry.options.map_entry = True
-    entry.field.add(name="key", number=1, type=_Field.TYPE_STRING, label=_Field.LABEL_OPTIONAL)
-    value = entry.field.add(name="value", number=2, type=_Field.TYPE_MESSAGE, label=_Field.LABEL_OPTIONAL)
-    value.type_name = ".opentelemetry.proto.common.v1.AnyValue"
+    declare_span(
+        declared, "SpanHead", ("trace_id", "span_id", "parent_span_id", "start_time_unix_nano", "end_time_unix_nano")
+    )
     for name, outer, inner, kind in (
         ("HeadScope", "scope", "items", "SpanHead"),
         ("HeadResource", "resource", "scopes", "HeadScope"),

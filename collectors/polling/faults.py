@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class FaultKind(StrEnum):
-    """What kind of trouble a source is in; only `NO_TRACE` and `TOO_LARGE` are about one trace and let the others go on."""
+    """What kind of trouble a source is in; only `MALFORMED` and `TOO_LARGE` can be about one trace and let the others go on."""
 
     UNREACHABLE = "unreachable"
     TIMEOUT = "timeout"

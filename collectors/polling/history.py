@@ -13,6 +13,7 @@ from collectors.polling.config import Pace
 from collectors.polling.delivery import Delivery, Parcel
 from collectors.polling.faults import FaultKind, SourceFault
 from collectors.polling.searching import search_all
+from collectors.polling.seen import SeenTraces
 from collectors.polling.source import Hit, TraceSource
 from collectors.polling.timeline import Window
 from collectors.sink import IntakeMeter, MalformedRequest, RejectReason, Signal, SpanSink
@@ -22,7 +23,6 @@ LOG = logging.getLogger(__name__)
 FETCHED_AT_ONCE = 64
 WIDEST_SECONDS = 6 * 3600.0
 _WIDER = 2.0
-_REMEMBERED = 100_000
 _AROUND_SECONDS = 6 * 3600.0
 _ABOUT_ONE_TRACE = {FaultKind.TOO_LARGE: RejectReason.TOO_LARGE, FaultKind.MALFORMED: RejectReason.MALFORMED}
 
@@ -36,8 +36,7 @@ class WindowHistory:
         self._name, self._source, self._pace = name, source, pace
         self._sink, self._clock, self._meter = sink, clock, meter
         self._width = pace.widest
-        self._reached = 0.0
-        self._seen: dict[str, None] = {}
+        self._seen = SeenTraces()
 
     @property
     def earlier_seconds(self) -> float:
@@ -46,22 +45,18 @@ class WindowHistory:
 
     async def read(self, since: float, until: float, deliver_as: str | None) -> HistoryStretch:
         """See `collectors.collector.History`."""
-        if since != self._reached:
-            self._seen.clear()
+        self._seen.begin(since)
         window = Window(since, min(until, since + self._width))
         found = await search_all(self._source, window, self._pace.max_results)
         self._adapt(len(found.hits))
-        new = [hit for hit in found.hits.values() if hit.trace_id not in self._seen]
+        new = [found.hits[trace_id] for trace_id in self._seen.new(found.hits)]
         spans = left_out = 0
         if deliver_as is not None:
             delivery = Delivery(deliver_as, self._sink, self._clock)
             for at in range(0, len(new), FETCHED_AT_ONCE):
                 taken, lost = await self._take(new[at : at + FETCHED_AT_ONCE], window, delivery)
                 spans, left_out = spans + taken, left_out + lost
-        self._seen.update(dict.fromkeys(hit.trace_id for hit in new))
-        if len(self._seen) > _REMEMBERED:
-            self._seen = dict.fromkeys(list(self._seen)[-_REMEMBERED // 2 :])
-        self._reached = window.end
+        self._seen.reached(window.end, (hit.trace_id for hit in new))
         return HistoryStretch(window.end, len(new), spans, left_out, cut=bool(found.cut))
 
     def _adapt(self, hits: int) -> None:

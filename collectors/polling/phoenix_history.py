@@ -8,11 +8,11 @@ from typing import Any
 from collectors.collector import HistoryStretch
 from collectors.polling.clock import PollClock
 from collectors.polling.delivery import Delivery, Parcel
+from collectors.polling.seen import SeenTraces
 from collectors.sink import SpanSink
 
 EARLIER_SECONDS = 1800.0
 _STRETCH_SECONDS = 3600.0
-_REMEMBERED = 100_000
 
 
 class PhoenixHistory:
@@ -32,20 +32,19 @@ class PhoenixHistory:
     ) -> None:
         self._projects, self._page, self._parcel = projects, page, parcel
         self._sink, self._clock = sink, clock
-        self._seen: dict[str, None] = {}
-        self._reached = 0.0
+        self._seen = SeenTraces()
 
     async def read(self, since: float, until: float, deliver_as: str | None) -> HistoryStretch:
         """See `collectors.collector.History`."""
-        if since != self._reached:
-            self._seen.clear()
+        self._seen.begin(since)
         end = min(until, since + _STRETCH_SECONDS)
-        traces = spans = left_out = 0
+        spans = left_out = 0
+        found_ids: list[str] = []
         for project in self._projects:
             cursor: str | None = None
             while True:
                 found, cursor = await self._page(project, since, end, cursor)
-                traces += self._new(found)
+                found_ids += _trace_ids(found)
                 if deliver_as is not None:
                     bodies = [self._parcel(span) for span in found]
                     whole = [Parcel(body) for body in bodies if body is not None]
@@ -53,17 +52,11 @@ class PhoenixHistory:
                     spans, left_out = spans + len(whole), left_out + len(bodies) - len(whole)
                 if cursor is None:
                     break
-        self._reached = end
-        return HistoryStretch(end, traces, spans, left_out)
+        new = self._seen.new(found_ids)
+        self._seen.reached(end, new)
+        return HistoryStretch(end, len(new), spans, left_out)
 
-    def _new(self, spans: Sequence[Mapping[str, Any]]) -> int:
-        """How many traces these spans show that were not seen before."""
-        before = len(self._seen)
-        for span in spans:
-            context = span.get("context")
-            if isinstance(context, dict):
-                self._seen.setdefault(str(context.get("trace_id")), None)
-        new = len(self._seen) - before
-        if len(self._seen) > _REMEMBERED:
-            self._seen = dict.fromkeys(list(self._seen)[-_REMEMBERED // 2 :])
-        return new
+
+def _trace_ids(spans: Sequence[Mapping[str, Any]]) -> list[str]:
+    contexts = [span.get("context") for span in spans]
+    return [str(context.get("trace_id")) for context in contexts if isinstance(context, dict)]

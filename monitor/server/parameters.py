@@ -70,9 +70,10 @@ def _read_time(value: str, now: float) -> float:
 
 
 def _limit(value: str) -> int:
-    if not (value.isascii() and value.isdigit()) or not 1 <= int(value[:9]) <= MAX_LIMIT:
+    digits = value.lstrip("0")[:9] if value.isascii() and value.isdigit() else ""
+    if not digits or int(digits) > MAX_LIMIT:
         raise ValueError(f"should be a whole number from 1 to {MAX_LIMIT}")
-    return int(value)
+    return int(digits)
 
 
 def word(name: str, text: str, required: bool = False) -> Parameter:

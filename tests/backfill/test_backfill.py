@@ -347,3 +347,9 @@ def test_a_backfill_is_cancelled(bench: Bench) -> None:
     assert done is not None
     assert done["status"] == "done"
     assert bench.backfills.cancel("backfill-77") is None
+
+
+def test_failed_evaluations_are_not_limited(bench: Bench) -> None:
+    """`errors` draws nothing that a limit could lower, so both together are refused."""
+    with pytest.raises(BackfillRefused, match="goes without `limit`"):
+        bench.backfills.preview(bench.asked(errors=True, limit=5))

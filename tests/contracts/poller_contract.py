@@ -251,7 +251,7 @@ class PollerContract:
         bench.server.fault_for = lambda path, given: Reply(b"", 500) if next(calls) % 11 == 0 else None
         since, until = bench.world.begin - 60, bench.world.end
         saved = bench.cursors.saves
-        await self.read_history(bench, since, until, "again")
+        assert await self.read_history(bench, since, until, "again") == 600
         bench.check_all(every=20)
         assert bench.sink.collectors == {"again"}
         assert bench.cursors.saves == saved

@@ -235,6 +235,7 @@ async def test_a_backfill_names_what_it_wants(served: Served) -> None:
     ("path", "query", "parameter", "right"),
     [
         ("verdicts", {"limit": "0"}, "limit", "from 1 to 1000"),
+        ("verdicts", {"limit": "000000001000000"}, "limit", "from 1 to 1000"),
         ("verdicts", {"limit": "1001"}, "limit", "from 1 to 1000"),
         ("verdicts", {"limit": "ten"}, "limit", "from 1 to 1000"),
         ("verdicts", {"limit": "9" * 5000}, "limit", "from 1 to 1000"),

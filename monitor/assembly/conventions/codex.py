@@ -42,10 +42,7 @@ class Codex(Convention):
         if kind is SpanClass.AGENT:
             reader.put(Field.AGENT_NAME, "codex", "span name", weak=True)
             reader.messages(Field.INPUT, "user", record.attributes.get("prompt"), "prompt")
-        for event in record.events:
-            if event.name == _PROMPT:
-                prompt = event.attributes.get("prompt")
-                reader.messages(Field.INPUT, "user", prompt, f"{event.source} {event.name} prompt")
+        reader.prompts(_PROMPT)
         return reader.facts
 
 

@@ -104,6 +104,14 @@ class Reader:
         if found or reason is not None:
             self.put(field, found, source, capture=reason)
 
+    def prompts(self, name: str) -> None:
+        """What a user asked, from each of the span's log records of that name."""
+        for event in self.record.events:
+            if event.name == name:
+                self.messages(
+                    Field.INPUT, "user", event.attributes.get("prompt"), f"{event.source} {event.name} prompt"
+                )
+
     def opaque(self, field: Field, role: str, *keys: str) -> None:
         """Input or output of any shape, from each of the attributes that is present."""
         for key in keys:
