@@ -37,7 +37,7 @@ def rewrite_survivors(journal: Journal, index: Index, segment: int, max_bytes: i
     for offset, survivors in index.survivors(segment).items():
         try:
             frame = journal.read(JournalPosition(segment, offset))
-            ordinals = sorted({survivor.ordinal for survivor in survivors})
+            ordinals = sorted({ordinal for survivor in survivors for ordinal in survivor.ordinals})
             body = select(frame.body, frame.signal, ordinals)
         except (FrameUnreadable, MalformedRequest):
             continue  # told when its traces settle

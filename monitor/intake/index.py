@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from collectors.otlp.request import Item
 from collectors.sink import Signal
-from monitor.intake.opentrace import Inside, OpenTrace, Place, packed
+from monitor.intake.opentrace import Inside, OpenTrace
+from monitor.intake.records import Columns
 from monitor.intake.settling import SettlingRules, due
 from monitor.model.invocation import SettledBy
 from monitor.model.origin import waiting_for
@@ -66,11 +67,11 @@ class DueTraces:
 
 @dataclass(frozen=True, slots=True)
 class Survivor:
-    """An item of an open trace in an old segment: which trace, which of its items, and the ordinal in the frame."""
+    """Items of an open trace in a frame of an old segment: which trace, where in its records, and their ordinals in the frame."""
 
     trace_id: bytes
-    index: int
-    ordinal: int
+    at: int
+    ordinals: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +94,7 @@ class Index:
         self.max_open_items = max_open_items
         self._mutex = threading.Lock()
         self._traces: dict[bytes, OpenTrace] = {}
-        self._queue: list[tuple[float, bytes]] = []
+        self._queue: list[tuple[float, list[bytes]]] = []  # traces of one frame are looked at together
         self._live: Counter[int] = Counter()
         self._open: Counter[str] = Counter()
         self._settling: Counter[str] = Counter()
@@ -109,21 +110,26 @@ class Index:
     # -- arrivals ----------------------------------------------------------------------------------------------------
     def note(self, arrival: Arrival) -> None:
         """The items of a durable frame. All items of a trace in it are noted at once."""
-        groups: dict[bytes, list[tuple[int, Item]]] = {}
-        for one in arrival.items:
-            trace_id = one[1][0]  # by place: every span comes through here
-            group = groups.get(trace_id)
-            if group is None:
-                groups[trace_id] = [one]
-            else:
-                group.append(one)
+        if not arrival.items:
+            return
+        columns = Columns.of(arrival.items, arrival.signal, arrival.position, arrival.received_at)
+        quiet_at = arrival.received_at + self.rules.settle_after
+        later: list[bytes] = []
         with self._mutex:
-            for trace_id, items in groups.items():
-                self._note_trace(trace_id, items, arrival)
+            for trace_id, first, end in columns.runs:
+                trace = self._trace(trace_id, arrival)
+                trace.add(columns, first, end, arrival.received_at, arrival.kept_below)
+                if trace.end_marker or trace.item_count > self.rules.max_spans:
+                    self._look(trace_id, trace, arrival.received_at)
+                elif not trace.check_at or quiet_at < trace.check_at:
+                    trace.check_at = quiet_at
+                    later.append(trace_id)
+            if later:
+                heapq.heappush(self._queue, (quiet_at, later))
             self._live[arrival.position.segment] += len(arrival.items)
             self._items += len(arrival.items)
 
-    def _note_trace(self, trace_id: bytes, items: Sequence[tuple[int, Item]], arrival: Arrival) -> None:
+    def _trace(self, trace_id: bytes, arrival: Arrival) -> OpenTrace:
         trace = self._traces.get(trace_id)
         if trace is None:
             trace = self._traces[trace_id] = OpenTrace(arrival.collector, arrival.received_at, arrival.kept_below)
@@ -132,16 +138,13 @@ class Index:
             self._open[trace.collector] -= 1  # what is delivered is live, whoever read it again before
             self._open[arrival.collector] += 1
             trace.collector = arrival.collector
-        records = packed(items, arrival.signal, arrival.position, arrival.received_at)
-        trace.add(records, arrival.received_at, arrival.kept_below, any(item.end_marker for _, item in items))
-        at_once = trace.end_marker or trace.item_count > self.rules.max_spans
-        self._look(trace_id, trace, arrival.received_at + (0.0 if at_once else self.rules.settle_after))
+        return trace
 
     def _look(self, trace_id: bytes, trace: OpenTrace, at: float) -> None:
         """Look at the trace at that time, unless it is looked at before."""
         if not trace.check_at or at < trace.check_at:
             trace.check_at = at
-            heapq.heappush(self._queue, (at, trace_id))
+            heapq.heappush(self._queue, (at, [trace_id]))
 
     def __contains__(self, trace_id: bytes) -> bool:
         return trace_id in self._traces
@@ -162,16 +165,19 @@ class Index:
         return DueTraces(tuple(found.taken), tuple(found.unknown), tuple(found.open), more)
 
     def _check_some(self, now: float, listening_since: float, limit: int, found: _Found) -> bool:
-        for _ in range(_CHECKS_AT_ONCE):
+        left = _CHECKS_AT_ONCE
+        while left > 0:
             if not self._queue or self._queue[0][0] > now:
                 return False
-            if len(found.taken) >= limit:
-                return True
-            at, trace_id = heapq.heappop(self._queue)
-            trace = self._traces.get(trace_id)
-            if trace is None or trace.check_at != at:
-                continue  # settled meanwhile, or looked at sooner than this
-            self._check(trace_id, trace, now, listening_since, found)
+            at, trace_ids = heapq.heappop(self._queue)
+            left -= len(trace_ids)
+            for place, trace_id in enumerate(trace_ids):
+                if len(found.taken) >= limit:
+                    heapq.heappush(self._queue, (at, trace_ids[place:]))
+                    return True
+                trace = self._traces.get(trace_id)
+                if trace is not None and trace.check_at == at:  # else settled meanwhile, or looked at sooner than this
+                    self._check(trace_id, trace, now, listening_since, found)
         return True
 
     def _check(self, trace_id: bytes, trace: OpenTrace, now: float, listening_since: float, found: _Found) -> None:
@@ -234,12 +240,11 @@ class Index:
     def finish(self, taken: Iterable[Taken]) -> None:
         """The settlement of those traces is stored, or there is nothing to store: their bytes are needed no more."""
         with self._mutex:
-            segments: Counter[int] = Counter()
             for one in taken:
-                segments.update(one.trace.segments)
+                for segment, count in one.trace.segments:
+                    self._live[segment] -= count
                 self._settling[one.trace.collector] -= 1
                 self._items -= one.trace.item_count
-            self._live.subtract(segments)
             self._live = +self._live
 
     def give_back(self, taken: Iterable[Taken], retry_at: float) -> None:
@@ -287,8 +292,9 @@ class Index:
             traces = list(self._traces.items())
         found: dict[int, list[Survivor]] = {}
         for trace_id, trace in traces:
-            for index, place in trace.places_in(segment):
-                found.setdefault(place.offset, []).append(Survivor(trace_id, index, place.ordinal))
+            for block in trace.blocks():
+                if block.segment == segment:
+                    found.setdefault(block.offset, []).append(Survivor(trace_id, block.at, trace.ordinals(block)))
         return dict(sorted(found.items()))
 
     def move(
@@ -296,11 +302,11 @@ class Index:
     ) -> None:
         """Items of one frame of segment `old` lie at a new position, with new ordinals."""
         with self._mutex:
+            count = sum(len(survivor.ordinals) for survivor in survivors)
             for survivor in survivors:
-                place = Place(position.segment, position.offset, ordinals[survivor.ordinal])
-                self._traces[survivor.trace_id].move(survivor.index, place)
-            self._live[old] -= len(survivors)
-            self._live[position.segment] += len(survivors)
+                self._traces[survivor.trace_id].move(survivor.at, position, ordinals)
+            self._live[old] -= count
+            self._live[position.segment] += count
 
     # -- figures -----------------------------------------------------------------------------------------------------------
     @property

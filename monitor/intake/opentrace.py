@@ -1,33 +1,32 @@
-"""One open trace in memory: ids, times and where its bytes lie, packed to a few dozen bytes an item."""
+"""One open trace in memory: ids, times and where its bytes lie, packed to about twenty bytes an item."""
 
 from __future__ import annotations
 
-import math
 import struct
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from collectors.otlp.request import Item
-from collectors.sink import Signal
+from monitor.intake.records import (
+    ENDED,
+    HEADER,
+    ID_BYTES,
+    LOG,
+    NO_ID,
+    ORDINAL_BYTES,
+    STORED,
+    Block,
+    Columns,
+    blocks,
+    flags_of,
+    ids_of,
+    ordinals_of,
+)
 from monitor.intake.settling import SpanHead, TraceState, is_complete
 from monitor.model.run import JournalPosition
 
-RECORD = struct.Struct("<8s8sIIIIB")
-"""Span id, parent span id (zeros: none), journal segment, offset of the frame, ordinal in it, when it came (the next whole second), flags."""
-_ENDED, _LOG, _STORED = 1, 2, 4
-_ALL_ENDED, _NO_PARENT = bytes([_ENDED]), bytes(8)
-_FLAGS_AT = RECORD.size - 1
-_SEGMENT_AT = 16  # segment, offset and ordinal lie together
-_PLACE = struct.Struct("<III")
-
-
-class Place(NamedTuple):
-    """Where an item of a trace lies: its frame, and its ordinal in the frame's request."""
-
-    segment: int
-    offset: int
-    ordinal: int
+_PLACE = struct.Struct("<II")
+_ALL_ENDED = bytes([ENDED])
 
 
 class Row(NamedTuple):
@@ -55,28 +54,16 @@ class Inside:
     settled: Mapping[str, str] | None = None
 
 
-def packed(
-    items: Iterable[tuple[int, Item]], signal: Signal, position: JournalPosition, received_at: float
-) -> list[bytes]:
-    """Items of one frame, with their ordinals in it, as they are kept in memory. Every span comes through here."""
-    segment, offset = position.segment, position.offset
-    pack, log = RECORD.pack, _LOG if signal is Signal.LOGS else 0
-    received = min(max(0, math.ceil(received_at)), 2**32 - 1)
-    return [
-        pack(span_id, parent, segment, offset, ordinal, received, log or (_ENDED if end > 0 and end >= start else 0))
-        for ordinal, (_, span_id, parent, start, end, *_) in items
-    ]
-
-
 class OpenTrace:
     """What is known of a trace that has not settled. Times are seconds since 1970-01-01Z; not thread-safe.
 
-    `kept_below` is the early drop's rate when it began: with what probability the trace was kept.
+    `kept_below` is the early drop's rate when it began: with what probability the trace was kept. `item_count` is the number of spans and
+    log records, every copy counted.
     """
 
     __slots__ = (
-        "_complete", "check_at", "collector", "end_marker", "first_received", "held_until", "inside", "kept_below", "last_received", "looked_up", "records",
-        "settled_before",
+        "_complete", "check_at", "collector", "end_marker", "first_received", "has_logs", "held_until", "inside", "item_count", "kept_below", "last_received",
+        "looked_up", "records", "settled_before",
     )  # fmt: skip
 
     def __init__(self, collector: str, received_at: float, kept_below: float) -> None:
@@ -84,7 +71,9 @@ class OpenTrace:
         self.first_received = received_at
         self.last_received = received_at
         self.kept_below = kept_below
-        self.records = bytearray()
+        self.records: bytes | bytearray = b""
+        self.item_count = 0
+        self.has_logs = False
         self.end_marker = False
         self.looked_up = False  # whether the store was asked for an earlier settlement
         self.settled_before = False
@@ -93,114 +82,150 @@ class OpenTrace:
         self.inside: Inside | None = None
         self._complete: bool | None = None
 
-    def add(self, records: Sequence[bytes], received_at: float, kept_below: float, end_marker: bool) -> None:
+    def add(self, columns: Columns, first: int, end: int, received_at: float, kept_below: float) -> None:
         """More items of the trace, all of one frame."""
-        self.records += b"".join(records)
+        if self.item_count:
+            self._writable().extend(columns.records(first, end))
+            self._complete = None
+            self.held_until = 0.0
+            self._came(received_at, kept_below)
+        else:
+            self.records, self._complete = columns.records(first, end), columns.complete(first, end)
+        self.item_count += end - first
+        self.has_logs = self.has_logs or columns.log
+        self.end_marker = self.end_marker or columns.end_marker(first, end)
+
+    def _came(self, received_at: float, kept_below: float) -> None:
         self.last_received = max(self.last_received, received_at)
         if received_at < self.first_received:  # replayed from where it was moved to
             self.first_received, self.kept_below = received_at, kept_below
-        self.end_marker = self.end_marker or end_marker
-        self._complete = None
-        self.held_until = 0.0
 
     def join(self, other: OpenTrace) -> None:
         """The items of the same trace that came meanwhile, behind those here."""
-        self.add([bytes(other.records)], other.last_received, other.kept_below, other.end_marker)
+        self._writable().extend(other.records)
+        self.item_count += other.item_count
+        self.has_logs = self.has_logs or other.has_logs
+        self.end_marker = self.end_marker or other.end_marker
+        self._complete, self.held_until = None, 0.0
+        self._came(other.last_received, other.kept_below)
+
+    def _writable(self) -> bytearray:
+        """Most traces come in one frame and need no buffer that can grow."""
+        if isinstance(self.records, bytes):
+            self.records = bytearray(self.records)
+        return self.records
+
+    # -- where its items lie -------------------------------------------------------------------------------------------
+    def blocks(self) -> Iterator[Block]:
+        """Its items by frame, in the order noted."""
+        return blocks(self.records)
+
+    def ordinals(self, block: Block) -> tuple[int, ...]:
+        """The ordinals in their frame of the items of a block, ascending."""
+        return ordinals_of(self.records, block)
 
     @property
-    def item_count(self) -> int:
-        """Spans and log records, every copy counted."""
-        return len(self.records) // RECORD.size
-
-    @property
-    def places(self) -> list[Place]:
-        """Where its items lie, in the order noted. Reads a copy: a buffer that is being iterated over cannot grow."""
-        return [Place(*fields[2:5]) for fields in RECORD.iter_unpack(bytes(self.records))]
-
-    @property
-    def segments(self) -> list[int]:
-        """In which segment each of its items lies."""
-        return [fields[2] for fields in RECORD.iter_unpack(self.records)]
+    def segments(self) -> list[tuple[int, int]]:
+        """Segments in which its items lie, with how many; one may occur several times."""
+        return [(block.segment, block.items) for block in self.blocks()]
 
     @property
     def first_place(self) -> tuple[int, int, int]:
         """Where the first item noted lies: segment, offset, ordinal."""
-        segment, offset, ordinal = _PLACE.unpack_from(self.records, _SEGMENT_AT)
-        return segment, offset, ordinal
-
-    @property
-    def has_logs(self) -> bool:
-        """Whether there are log records among its items."""
-        return max(self.records[RECORD.size - 1 :: RECORD.size], default=0) >= _LOG
+        first = next(self.blocks())
+        return first.segment, first.offset, self.ordinals(first)[0]
 
     def frames(self) -> dict[JournalPosition, list[int]]:
         """Its frames in journal order, with the ordinals of its items in each."""
-        places = [fields[2:5] for fields in RECORD.iter_unpack(bytes(self.records))]
-        places.sort()
-        if places and places[0][:2] == places[-1][:2]:  # nearly always
-            return {JournalPosition(*places[0][:2]): [ordinal for _, _, ordinal in places]}
         found: dict[tuple[int, int], list[int]] = {}
-        for segment, offset, ordinal in places:
-            found.setdefault((segment, offset), []).append(ordinal)
-        return {JournalPosition(*place): ordinals for place, ordinals in found.items()}
+        for block in self.blocks():
+            found.setdefault((block.segment, block.offset), []).extend(self.ordinals(block))
+        return {JournalPosition(*place): found[place] for place in (found if len(found) == 1 else sorted(found))}
 
-    def places_in(self, segment: int) -> Iterator[tuple[int, Place]]:
-        """Its items in a segment, each with its index among all items."""
-        return ((index, place) for index, place in enumerate(self.places) if place.segment == segment)
-
-    def move(self, index: int, place: Place) -> None:
-        """An item has been written to another place."""
-        _PLACE.pack_into(self.records, index * RECORD.size + _SEGMENT_AT, *place)
+    def move(self, at: int, position: JournalPosition, ordinals: Mapping[int, int]) -> None:
+        """The items of the block at that place have been written to another frame; `ordinals` has their new ordinals by the old ones."""
+        block = next(one for one in self.blocks() if one.at == at)
+        fresh = [ordinals[ordinal] for ordinal in self.ordinals(block)]
+        records = self._writable()
+        _PLACE.pack_into(records, at, position.segment, position.offset)
+        struct.pack_into(f"<{block.items}I", records, block.ordinals_at, *fresh)
 
     # -- looking into it while it is open ------------------------------------------------------------------------------
     def rows(self) -> tuple[list[Row], set[bytes]]:
         """Its items that are not stored, in the order noted, and the span ids of those that are."""
         rows: list[Row] = []
         stored: set[bytes] = set()
-        for place, (span_id, parent, _, _, _, received, flags) in enumerate(RECORD.iter_unpack(bytes(self.records))):
-            if flags & _STORED:
+        for place, (span_id, parent, received, flags) in enumerate(self._items()):
+            if flags & STORED:
                 stored.add(span_id)
             else:
-                rows.append(Row(place, span_id, parent, received, bool(flags & _ENDED), bool(flags & _LOG)))
+                rows.append(Row(place, span_id, parent, received, bool(flags & ENDED), bool(flags & LOG)))
         return rows, stored
+
+    def _items(self) -> Iterator[tuple[bytes, bytes, int, int]]:
+        """Span id, parent, when it came, and flags, of each item. Reads copies: a buffer that is being looked at cannot grow."""
+        for block in self.blocks():
+            for span_id, parent, flags in zip(*ids_of(self.records, block), flags_of(self.records, block), strict=True):
+                yield span_id, parent, block.received, flags
 
     def copy(self) -> OpenTrace:
         """As it is now."""
         made = OpenTrace(self.collector, self.first_received, self.kept_below)
-        made.records, made.inside, made.last_received = bytearray(self.records), self.inside, self.last_received
+        made.records, made.inside, made.last_received = bytes(self.records), self.inside, self.last_received
+        made.item_count, made.has_logs = self.item_count, self.has_logs
         return made
 
     def only(self, places: Collection[int]) -> OpenTrace:
         """A copy with only the items at those places."""
-        made = self.copy()
-        size = RECORD.size
-        made.records = bytearray(b"".join(bytes(self.records[at * size : (at + 1) * size]) for at in sorted(places)))
+        made, wanted, first = self.copy(), frozenset(places), 0
+        kept: list[bytes] = []
+        for block in self.blocks():
+            chosen = [at for at in range(block.items) if first + at in wanted]
+            first += block.items
+            if chosen:
+                kept.append(self._part(block, chosen))
+        made.records, made.item_count = b"".join(kept), len(wanted)
         return made
+
+    def _part(self, block: Block, chosen: Sequence[int]) -> bytes:
+        """A block with only some of its items."""
+        columns = [HEADER.pack(block.segment, block.offset, block.received, len(chosen))]
+        at = block.ids_at
+        for width in (ID_BYTES, ID_BYTES, ORDINAL_BYTES, 1):
+            columns += [bytes(self.records[at + width * one : at + width * (one + 1)]) for one in chosen]
+            at += width * block.items
+        return b"".join(columns)
 
     def mark_stored(self, places: Collection[int], *, stored: bool) -> None:
         """The items at those places are part of stored invocations and need not be read again, or are to be read again."""
-        for at in places:
-            flags_at = at * RECORD.size + _FLAGS_AT
-            self.records[flags_at] = self.records[flags_at] & ~_STORED | (_STORED if stored else 0)
+        if not places:
+            return
+        flags_at = [at for block in self.blocks() for at in range(block.flags_at, block.end)]
+        records = self._writable()
+        for place in places:
+            at = flags_at[place]
+            records[at] = records[at] & ~STORED | (STORED if stored else 0)
 
     def is_to_look_into(self, quiet_until: float, now: float) -> bool:
         """Whether more of it has become quiet than when it was last looked into, enough to look again."""
         inside = self.inside or Inside()
-        count = self.item_count
-        if count < inside.wanted or now < inside.at:
+        if self.item_count < inside.wanted or now < inside.at:
             return False
-        size = RECORD.size
-        while count and int.from_bytes(self.records[count * size - 5 : count * size - 1], "little") > quiet_until:
-            count -= 1
-        return count >= inside.wanted and count > inside.looked
+        quiet = count = 0
+        for block in self.blocks():
+            count += block.items
+            if block.received <= quiet_until:
+                quiet = count
+        return quiet >= inside.wanted and quiet > inside.looked
 
+    # -- settling ------------------------------------------------------------------------------------------------------
     def state(self, max_spans: int) -> TraceState:
         """What settling looks at. Copies of a span count once where it matters, past `max_spans`."""
         if self._complete is None:
             self._complete = self._is_complete()
         count = self.item_count
         if count > max_spans:
-            count = len({fields[0] for fields in RECORD.iter_unpack(self.records)})
+            count = len({span_id for span_id, *_ in self._items()})
         return TraceState(
             self.first_received,
             self.last_received,
@@ -213,14 +238,13 @@ class OpenTrace:
 
     def _is_complete(self) -> bool:
         """`is_complete`, by a shorter way where all are spans that have ended: nearly always when a trace settles."""
-        records = bytes(self.records)
-        if records[_FLAGS_AT :: RECORD.size].strip(_ALL_ENDED):
-            return is_complete(self._heads())
-        fields = list(RECORD.iter_unpack(records))
-        parents = {one[1] for one in fields}
-        return _NO_PARENT in parents and parents <= {_NO_PARENT, *[one[0] for one in fields]}
-
-    def _heads(self) -> Iterator[SpanHead]:
-        for span_id, parent, *_, flags in RECORD.iter_unpack(self.records):
-            if not flags & _LOG:
-                yield SpanHead(span_id, parent, bool(flags & _ENDED))
+        spans: set[bytes] = set()
+        parents: set[bytes] = set()
+        for block in self.blocks():
+            if flags_of(self.records, block).strip(_ALL_ENDED):
+                heads = ((span_id, parent, flag) for span_id, parent, _, flag in self._items() if not flag & LOG)
+                return is_complete(SpanHead(span_id, parent, bool(flag & ENDED)) for span_id, parent, flag in heads)
+            own, above = ids_of(self.records, block)
+            spans.update(own)
+            parents.update(above)
+        return NO_ID in parents and parents <= {NO_ID, *spans}

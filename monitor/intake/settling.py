@@ -32,8 +32,7 @@ class SpanHead(NamedTuple):
     ended: bool
 
 
-@dataclass(frozen=True, slots=True)
-class TraceState:
+class TraceState(NamedTuple):
     """What is known of an open trace. `complete`: its root and all spans that we know of have ended, and no parent is missing.
 
     `settled_before` is set when an earlier settlement of the trace is stored: what came now is late data. A complete trace whose turn may
@@ -96,11 +95,11 @@ def due(state: TraceState, rules: SettlingRules, listening_since: float) -> Due:
         return Due(silence_from, SettledBy.END_MARKER)
     if state.span_count > rules.max_spans:
         return Due(silence_from, SettledBy.MAX_AGE)
-    too_old = Due(max(state.first_received + rules.max_age, listening_since + rules.settle_after), SettledBy.MAX_AGE)
     if state.complete:
-        quiet = Due(max(quiet_at, state.held_until), SettledBy.ROOT_ENDED)
+        at, by = max(quiet_at, state.held_until), SettledBy.ROOT_ENDED
     elif state.settled_before:
-        quiet = Due(quiet_at, SettledBy.IDLE)
+        at, by = quiet_at, SettledBy.IDLE
     else:
-        quiet = Due(silence_from + rules.idle_timeout, SettledBy.IDLE)
-    return too_old if too_old.at < quiet.at else quiet
+        at, by = silence_from + rules.idle_timeout, SettledBy.IDLE
+    too_old_at = max(state.first_received + rules.max_age, listening_since + rules.settle_after)
+    return Due(too_old_at, SettledBy.MAX_AGE) if too_old_at < at else Due(at, by)

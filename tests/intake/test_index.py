@@ -121,7 +121,7 @@ def test_given_back_traces_are_joined_with_what_came_meanwhile(index: Index) -> 
     assert index.live_segments == {1, 2}
     assert index.take_due(1060.0, 0.0, 10).taken == ()
     [again] = index.take_due(1061.0, 0.0, 10).taken
-    assert [place.segment for place in again.trace.places] == [1, 2]
+    assert again.trace.segments == [(1, 1), (2, 1)]
     index.finish([again])
     assert index.live_segments == set()
     assert index.open_items == 0

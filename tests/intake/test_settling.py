@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from monitor.intake.settling import Due, SettlingRules, SpanHead, TraceState, due, is_complete
@@ -11,23 +9,23 @@ from monitor.model.invocation import SettledBy
 
 RULES = SettlingRules(settle_after=30.0, idle_timeout=900.0, max_age=21600.0, max_spans=100)
 OPEN = TraceState(first_received=1000.0, last_received=1100.0, span_count=3, complete=False)
-COMPLETE = replace(OPEN, complete=True)
+COMPLETE = OPEN._replace(complete=True)
 
 CASES = [
     ("root ended, then quiet", COMPLETE, 0.0, Due(1130.0, SettledBy.ROOT_ENDED)),
     ("an open or missing root waits for silence", OPEN, 0.0, Due(2000.0, SettledBy.IDLE)),
-    ("an end marker needs no silence", replace(OPEN, end_marker=True), 0.0, Due(1100.0, SettledBy.END_MARKER)),
-    ("an end marker is stronger than an ended root", replace(COMPLETE, end_marker=True), 0.0, Due(1100.0, SettledBy.END_MARKER)),
-    ("chatty for too long", replace(OPEN, last_received=22500.0), 0.0, Due(22600.0, SettledBy.MAX_AGE)),
-    ("chatty for too long, root ended", replace(COMPLETE, last_received=22590.0), 0.0, Due(22600.0, SettledBy.MAX_AGE)),
-    ("quiet just before it is too old", replace(COMPLETE, last_received=22560.0), 0.0, Due(22590.0, SettledBy.ROOT_ENDED)),
-    ("both at once", replace(COMPLETE, last_received=22570.0), 0.0, Due(22600.0, SettledBy.ROOT_ENDED)),
-    ("too many spans", replace(OPEN, span_count=101), 0.0, Due(1100.0, SettledBy.MAX_AGE)),
-    ("as many spans as allowed", replace(COMPLETE, span_count=100), 0.0, Due(1130.0, SettledBy.ROOT_ENDED)),
-    ("late data of a settled trace needs no root", replace(OPEN, settled_before=True), 0.0, Due(1130.0, SettledBy.IDLE)),
+    ("an end marker needs no silence", OPEN._replace(end_marker=True), 0.0, Due(1100.0, SettledBy.END_MARKER)),
+    ("an end marker is stronger than an ended root", COMPLETE._replace(end_marker=True), 0.0, Due(1100.0, SettledBy.END_MARKER)),
+    ("chatty for too long", OPEN._replace(last_received=22500.0), 0.0, Due(22600.0, SettledBy.MAX_AGE)),
+    ("chatty for too long, root ended", COMPLETE._replace(last_received=22590.0), 0.0, Due(22600.0, SettledBy.MAX_AGE)),
+    ("quiet just before it is too old", COMPLETE._replace(last_received=22560.0), 0.0, Due(22590.0, SettledBy.ROOT_ENDED)),
+    ("both at once", COMPLETE._replace(last_received=22570.0), 0.0, Due(22600.0, SettledBy.ROOT_ENDED)),
+    ("too many spans", OPEN._replace(span_count=101), 0.0, Due(1100.0, SettledBy.MAX_AGE)),
+    ("as many spans as allowed", COMPLETE._replace(span_count=100), 0.0, Due(1130.0, SettledBy.ROOT_ENDED)),
+    ("late data of a settled trace needs no root", OPEN._replace(settled_before=True), 0.0, Due(1130.0, SettledBy.IDLE)),
     ("silence counts from listening", COMPLETE, 5000.0, Due(5030.0, SettledBy.ROOT_ENDED)),
     ("idle silence counts from listening", OPEN, 5000.0, Due(5900.0, SettledBy.IDLE)),
-    ("an end marker waits until we listen", replace(OPEN, end_marker=True), 5000.0, Due(5000.0, SettledBy.END_MARKER)),
+    ("an end marker waits until we listen", OPEN._replace(end_marker=True), 5000.0, Due(5000.0, SettledBy.END_MARKER)),
     ("too old while we were away: the rest may still come", OPEN, 50000.0, Due(50030.0, SettledBy.MAX_AGE)),
     ("too old while we were away, but complete", COMPLETE, 50000.0, Due(50030.0, SettledBy.ROOT_ENDED)),
 ]  # fmt: skip

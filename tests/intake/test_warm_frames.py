@@ -13,7 +13,8 @@ from collectors.sink import Signal
 from monitor.intake.frames import Frame
 from monitor.intake.journal import Journal
 from monitor.intake.material import FrameCache
-from monitor.intake.opentrace import OpenTrace, packed
+from monitor.intake.opentrace import OpenTrace
+from monitor.intake.records import Columns
 from monitor.intake.settling import SpanHead, is_complete
 from monitor.model.run import JournalPosition
 
@@ -59,6 +60,6 @@ def test_a_trace_is_complete_as_its_spans_are(spans: list[tuple[bytes, bytes, in
     """Copies, missing parents, several roots and spans that have not ended: as `is_complete` says of the heads."""
     items = [Item(b"t" * 16, span_id, parent, 1, end) for span_id, parent, end in spans]
     trace = OpenTrace("otlp", 0.0, 1.0)
-    trace.add(packed(enumerate(items), Signal.TRACES, PLACE, 0.0), 0.0, 1.0, False)
+    trace.add(Columns.of([*enumerate(items)], Signal.TRACES, PLACE, 0.0), 0, len(items), 0.0, 1.0)
     heads = [SpanHead(one.span_id, one.parent_span_id or bytes(8), one.end > 0) for one in items]
     assert trace.state(1000).complete is is_complete(heads)
