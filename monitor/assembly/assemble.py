@@ -11,12 +11,9 @@ from typing import Any
 
 from collectors.span import LogRecord, Span
 from monitor.assembly.completeness import CUT_FIRST, missing_fields
-from monitor.assembly.conventions.table import worth_asking
-from monitor.assembly.deduplicate import unique_logs, unique_spans
-from monitor.assembly.deltas import resolve_deltas
 from monitor.assembly.errors import failure_of
 from monitor.assembly.explaining import explain_calls
-from monitor.assembly.facts import CANDIDATES, Facts, Field, Found, SpanClass, merge
+from monitor.assembly.facts import CANDIDATES, Field, Found, SpanClass
 from monitor.assembly.fields import (
     Notes,
     conversation_id,
@@ -31,14 +28,13 @@ from monitor.assembly.fields import (
     what_was_given,
 )
 from monitor.assembly.joining import joined, piece_of
-from monitor.assembly.logspans import with_log_spans
-from monitor.assembly.neighbourhood import Surroundings, survey
+from monitor.assembly.linking import Linked, linked
+from monitor.assembly.neighbourhood import Surroundings
 from monitor.assembly.pieces import Piece, key_of
-from monitor.assembly.record import Record
-from monitor.assembly.repair import adopt_orphans, follow_links, retold
+from monitor.assembly.reading import read, segmented
 from monitor.assembly.sampling_state import upstream_probability
 from monitor.assembly.scopes import Scope, scope_tree
-from monitor.assembly.segmentation import Segment, segment
+from monitor.assembly.segmentation import Segment
 from monitor.assembly.standing import standing
 from monitor.assembly.toolcalls import Joined, join
 from monitor.assembly.tree import Node, Tree, build
@@ -75,12 +71,13 @@ class Ties:
     """By what a trace hangs together with others.
 
     `pieces` are model calls that nothing encloses, which may be one turn with those of other traces. `agents` are the keys of agents
-    whose set-up, wherever it lies, would tell more of them.
+    whose set-up, wherever it lies, would tell more of them. `linked` is the trace that sent the messages which this one works off.
     """
 
     pieces: tuple[Piece, ...] = ()
     setups: tuple[SetUp, ...] = ()
     agents: frozenset[int] = frozenset()
+    linked: Linked | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +110,7 @@ def reading(
     """The invocations, as `assemble`, and by what they hang together with other traces. `is_open`: more may come of the trace; only those
     invocations are given that stand by themselves already.
     """
-    tree, around, segments = _segmented(spans, logs)
+    tree, around, segments = segmented(spans, logs)
     own = _setups(tree.nodes)
     others = build(beside, (), read).nodes if beside else ()
     rest = _Beside(_setups((*tree.nodes, *others)) if others else own, _companions(tree, around))
@@ -122,16 +119,21 @@ def reading(
     agents = (agent_key(one.invocation.service, one.invocation.agent_name) for one in made if _lacks_setup(one))
     return Reading(
         tuple(sorted(made, key=lambda one: (one.invocation.started_at, one.invocation.id))),
-        Ties(_pieces(segments, around), _told(own), frozenset(agents)),
+        Ties(_pieces(segments, around), _told(own), frozenset(agents), _linked(tree)),
     )
 
 
 def ties(spans: Sequence[Span], logs: Sequence[LogRecord]) -> Ties:
     """By what a trace hangs together with others, without its invocations; `agents` are all that are named."""
-    tree, around, segments = _segmented(spans, logs)
+    tree, around, segments = segmented(spans, logs)
     named = (node for node in tree.nodes if node.span_class in CANDIDATES and Field.AGENT_NAME in node.facts)
     agents = frozenset(agent_key(_service(node), str(node.facts[Field.AGENT_NAME].value)) for node in named)
-    return Ties(_pieces(segments, around), _told(_setups(tree.nodes)), agents)
+    return Ties(_pieces(segments, around), _told(_setups(tree.nodes)), agents, _linked(tree))
+
+
+def _linked(tree: Tree) -> Linked | None:
+    found = linked(tree.roots)
+    return next(iter(found.values())) if len(found) == 1 else None
 
 
 def _pieces(segments: Sequence[Segment], around: Surroundings) -> tuple[Piece, ...]:
@@ -157,33 +159,6 @@ def _lacks_setup(one: Assembled) -> bool:
     return invocation.agent_name is not None and not (
         known and "tool_definitions" not in invocation.completeness.capture
     )
-
-
-def _segmented(spans: Sequence[Span], logs: Sequence[LogRecord]) -> tuple[Tree, Surroundings, list[Segment]]:
-    tree = build(*with_log_spans(unique_spans(spans), unique_logs(logs)), read)
-    resolve_deltas(tree.nodes)
-    if follow_links(tree):
-        tree = retold(tree)
-    around = survey(tree)
-    segments = segment(tree, around)
-    if adopt_orphans(segments, around):
-        tree = retold(tree)
-        around = survey(tree)
-        segments = segment(tree, around)
-    return tree, around, segments
-
-
-def read(record: Record) -> Facts:
-    """What all conventions that recognise a span say of it, the most usable source of each fact first."""
-    facts: dict[Field, Found] = {}
-    for convention in worth_asking(record.shape):
-        if convention.recognises(record):
-            found = convention.read(record)
-            if facts:
-                merge(facts, found)
-            else:
-                facts = found
-    return facts
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,36 +12,11 @@ from monitor.assembly.segmentation import Segment, first_given
 from monitor.assembly.tree import Node, Tree
 from monitor.assembly.values import canonical
 
-_MESSAGE_KINDS = (4, 5)  # PRODUCER, CONSUMER
 _MANY = 64
 """With more spans open than this at a time none of them is looked at."""
 
 _SHORT = 8
 """User inputs of fewer characters prove nothing when they turn up in a tool's arguments."""
-
-
-def follow_links(tree: Tree) -> bool:
-    """Hang roots of message passing below the span that they link to; whether there was any.
-
-    Frameworks that pass messages (AutoGen, Agent Framework) start a new root per message and link it to the sender.
-    """
-    known = {(node.trace_id, node.span_id): node for node in tree.nodes if not node.phantom}
-    changed = False
-    for root in tree.roots:
-        span = root.span
-        if (
-            span is None
-            or not span.links
-            or not (span.kind in _MESSAGE_KINDS or root.name.startswith(("executor.", "message.")))
-        ):
-            continue
-        for link in span.links:
-            target = known.get((link.trace_id, link.span_id))
-            if target is not None and target.span_class is not SpanClass.SETUP and not _within(target, root):
-                _hang(root, target)
-                changed = True
-                break
-    return changed
 
 
 def adopt_orphans(segments: Sequence[Segment], around: Surroundings) -> bool:
@@ -142,12 +117,6 @@ def _covers(home: Node, orphan: Node) -> bool:
 def _hang(node: Node, parent: Node) -> None:
     node.parent = parent
     insort(parent.children, node, key=lambda child: child.key)
-
-
-def _within(node: Node, root: Node) -> bool:
-    while node.parent is not None:
-        node = node.parent
-    return node is root
 
 
 def retold(tree: Tree) -> Tree:

@@ -110,6 +110,8 @@ def sketch(spans: Sequence[RawItem], trace_id: str, context: AssemblyContext) ->
         seen = [_seen(one) for one in spans]
         if len({one.span_id for one in seen}) < len(seen):
             return None  # copies are counted
+        if any(one.parent_id in _NO_PARENT and one.message.links for one in seen):
+            return None  # it may be a part of another trace's run
         if all(one.span_class is SpanClass.OTHER for one in seen):
             return []
         if context.settled_by is not SettledBy.ROOT_ENDED:

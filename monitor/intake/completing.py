@@ -8,13 +8,14 @@ from dataclasses import replace
 from typing import TypeVar
 
 from monitor.assembly import SetUp, agent_key
+from monitor.intake.due import Due
 from monitor.intake.faults import place_of
 from monitor.intake.index import Taken
 from monitor.intake.material import Material, decoded
 from monitor.intake.opentrace import OpenTrace
 from monitor.intake.settlement import Settled
 from monitor.intake.setups import SetUps, SetUpStore
-from monitor.intake.turn_settling import Due, Ready
+from monitor.intake.turn_settling import Ready
 from monitor.model.invocation import SettledBy
 from monitor.model.run import JournalPosition, StoredTrace, TurnTie
 from monitor.store.protocol import StoreUnwritable

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from itertools import islice
 
-from monitor.assembly.pieces import packed_pieces, unpacked_pieces
-from monitor.intake.turns import Loose, Window, keys_of
+from monitor.intake.loose import Loose, keys_of, packed, unpacked
+from monitor.intake.turns import Window
 
 MAX_HELD = 50_000
 """Traces that may wait at a time, about 1 kB each. Those past it settle as they are; what goes on from them makes a revision."""
@@ -22,7 +22,7 @@ _Place = tuple[int, str]
 
 @dataclass(frozen=True, slots=True)
 class _Held:
-    pieces: bytes
+    kept: bytes
     last_received: float
     since: int
     until: int
@@ -50,9 +50,9 @@ class Held:
     def put(self, loose: Loose, last_received: float) -> None:
         """A trace waits."""
         self.drop(loose.trace_id)
-        keys = keys_of(loose.pieces)
-        times = [at for _, at in keys]
-        self._traces[loose.trace_id] = _Held(packed_pieces(loose.pieces), last_received, min(times), max(times))
+        keys = keys_of(loose)
+        times = [at for _, at in keys] or [0]  # what others are linked to is asked for by its id
+        self._traces[loose.trace_id] = _Held(packed(loose), last_received, min(times), max(times))
         place = (max(times), loose.trace_id)
         for key in {key for key, _ in keys}:
             known = self._by_key.get(key)
@@ -69,12 +69,16 @@ class Held:
         if held is None:
             return
         place = (held.until, trace_id)
-        for key in {key for key, _ in keys_of(unpacked_pieces(held.pieces))}:
+        for key in {key for key, _ in keys_of(unpacked(trace_id, None, held.kept))}:
             known = self._by_key[key]
             if isinstance(known, list):
                 del known[bisect_left(known, place)]
             if known == place or not known:
                 del self._by_key[key]
+
+    def get(self, trace_id: str) -> Loose:
+        """A trace that waits."""
+        return unpacked(trace_id, None, self._traces[trace_id].kept)
 
     def find(self, keys: Collection[int], windows: Collection[Window], limit: int) -> Iterator[Loose]:
         """Those with one of the keys, or with the key of a window in its time; of each key the newest `limit`."""
@@ -82,7 +86,7 @@ class Held:
         for key, since, until in [*((key, 0, 2**32) for key in keys), *windows]:
             found.update(islice(self._fitting(key, since, until), limit))
         for trace_id in found:
-            yield Loose(trace_id, None, unpacked_pieces(self._traces[trace_id].pieces))
+            yield self.get(trace_id)
 
     def _fitting(self, key: int, since: int, until: int) -> Iterator[str]:
         """Those with the key in a time, the newest first. Many may have it: an application that asks the same of each."""

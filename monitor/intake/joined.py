@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from monitor.assembly.pieces import packed_pieces
 from monitor.intake import later, revisions, stored_spans
 from monitor.intake.index import Taken
+from monitor.intake.loose import Loose, stored_keys
+from monitor.intake.loose import packed as packed_loose
 from monitor.intake.material import Material, decoded
 from monitor.intake.options import SettlementOptions
 from monitor.intake.settlement import (
@@ -20,7 +21,7 @@ from monitor.intake.settlement import (
     read_all,
 )
 from monitor.intake.settling import complete_spans
-from monitor.intake.turns import Affected, Loose, keys_of
+from monitor.intake.turns import Affected
 from monitor.model.invocation import Assembled, SettledBy
 from monitor.model.origin import collector_of
 from monitor.model.run import (
@@ -189,9 +190,9 @@ def _settlement(one: _Whole, turn: _Turn, by: SettledBy, options: SettlementOpti
 
 
 def _tie(member: Member, turn: Sequence[Member]) -> TurnTie:
-    first = min(turn, key=lambda one: min((piece.key for piece in one.loose.pieces), default=(2**64, 0, "")))
+    first = min(turn, key=lambda one: one.loose.key)
     name = first.loose.trace_id if len(turn) > 1 else None
-    return TurnTie(name, keys_of(member.loose.pieces), packed_pieces(member.loose.pieces))
+    return TurnTie(name, stored_keys(member.loose), packed_loose(member.loose))
 
 
 def _as_stored(member: Member, options: SettlementOptions) -> TraceSettlement:

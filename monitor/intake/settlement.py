@@ -9,8 +9,8 @@ from collectors.otlp.request import select, split
 from collectors.sink import Signal
 from collectors.span import LogRecord, Span
 from monitor.assembly import AssemblyContext, Reading, Ties, reading
-from monitor.assembly.assemble import read
 from monitor.assembly.deduplicate import unique_logs, unique_spans
+from monitor.assembly.reading import read
 from monitor.assembly.record import Record
 from monitor.intake import later, revisions, stored_spans
 from monitor.intake.index import Taken

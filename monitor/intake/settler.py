@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from monitor.intake.completing import Completing, Settle
+from monitor.intake.due import Due, TieStore
 from monitor.intake.faults import place_of
 from monitor.intake.housekeeping import Housekeeping
 from monitor.intake.index import Index, Taken
@@ -20,10 +21,10 @@ from monitor.intake.opentrace import OpenTrace
 from monitor.intake.options import SettlementOptions
 from monitor.intake.parting import Part, Parting, PartStore
 from monitor.intake.privacy import dropped_by
-from monitor.intake.settlement import NO_TIES, Settled, settle, unassembled
+from monitor.intake.settlement import Settled, settle, unassembled
 from monitor.intake.settling import SettlingRules
 from monitor.intake.sketching import Head, sketched
-from monitor.intake.turn_settling import Due, Moment, Outcome, Ready, TieStore, TurnSettling
+from monitor.intake.turn_settling import Moment, Outcome, Ready, TurnSettling
 from monitor.model.run import NOT_READ, JournalPosition, StoredTrace, TraceSettlement
 from monitor.store.protocol import StoreUnwritable
 from monitor.telemetry import DropReason, Telemetry
@@ -101,7 +102,7 @@ class Settler:
         self._dropped = dropped_by(options.drop_attributes)
         self._frames = FrameCache(journal)
         self._housekeeping = Housekeeping(journal, index, telemetry)
-        self._turns = TurnSettling(index, store, self._read_again)
+        self._turns = TurnSettling(index, store, self._read_again, self._read_open)
         self._completing = Completing(store)
         self._parting = Parting(index, store, self._read_open)
         self._listening_since: float | None = None
@@ -202,20 +203,20 @@ class Settler:
             return False
         now = moment.wall
         consumed = self._store.consumed_positions([taken.trace_id.hex() for taken in work.left])
-        self._turns.forget(work.left)
+        self._turns.begin(work.left)
         heads: list[Head] = []
         ready: list[Due] = []
         loose: list[Due] = []
         held = 0
         for taken in sorted(work.left, key=lambda taken: taken.trace.first_place):  # neighbours share frames
             after = consumed.get(taken.trace_id.hex())
-            head = self._head(taken, now) if after is None else None
+            head = self._head(taken, now) if after is None and not self._turns.awaits(taken.trace_id.hex()) else None
             due = self._due(taken, after, now) if head is None else None
             if head is not None:
                 heads.append(head)
                 held += head.size
             elif due is not None:
-                (loose if self._is_loose(due) else ready).append(due)
+                (loose if self._turns.is_loose(due) else ready).append(due)
                 held += len(due.material.traces) + len(due.material.logs)
             else:
                 self._finish(work, [taken])
@@ -223,6 +224,7 @@ class Settler:
                 standing = self._standing(work, heads, ready, now)
                 self._save(work, [*standing, *self._completed(work, ready, now)])
                 heads, ready, held = [], [], 0
+        self._loosen(heads, ready, loose, now)
         standing = self._standing(work, heads, ready, now)
         self._save(work, [*standing, *self._completed(work, ready, now), *self._settle_turns(work, loose, moment)])
         for due in work.setups:
@@ -236,6 +238,16 @@ class Settler:
         except Exception as error:
             logger.error("trace %s could not be sketched: %s", taken.trace_id.hex(), place_of(error))
             return None
+
+    def _loosen(self, heads: list[Head], ready: list[Due], loose: list[Due], now: float) -> None:
+        """What others that settle now are linked to is loose as well."""
+        if not sum(map(self._turns.note, loose)):
+            return
+        awaited = [head for head in heads if self._turns.awaits(head.taken.trace_id.hex())]
+        found = [due for due in ready if self._turns.is_loose(due)]
+        heads[:] = [head for head in heads if not any(head is one for one in awaited)]
+        ready[:] = [due for due in ready if not any(due is one for one in found)]
+        loose += [*found, *(due for head in awaited if (due := self._due(head.taken, None, now)) is not None)]
 
     def _standing(self, work: _Work, heads: Sequence[Head], ready: list[Due], now: float) -> list[Ready]:
         """The heads that are stored as such; where an agent was set up elsewhere its run is assembled after all, and joins those that are."""
@@ -282,14 +294,6 @@ class Settler:
             self._count_read(due)
         return due
 
-    def _is_loose(self, due: Due) -> bool:
-        """Whether other traces may make one turn with it: only traces without an agent's span, or what comes late for one."""
-        if due.alone.ties.pieces:
-            return True
-        if due.alone.ties is NO_TIES:  # nothing was read anew: it is ignored, or cannot be merged
-            return False
-        return due.stored is not None and due.alone.late > 0 and self._turns.is_part(due.stored.trace_id)
-
     def _settle_turns(self, work: _Work, loose: Sequence[Due], moment: Moment) -> list[Ready]:
         if not loose:
             return []
@@ -305,7 +309,7 @@ class Settler:
             raise
         except Exception as error:  # a fault of ours: each by itself, then, or nothing would settle any more
             logger.error("which traces make one turn cannot be told: %s", place_of(error))
-            self._turns.forget(due.taken for due in loose)
+            self._turns.begin(due.taken for due in loose)
             outcome = Outcome(tuple([Ready((due.taken,), due.alone) for due in loose]), ())
             pulled = []  # they are given back
         waits = {taken.trace_id for taken, _ in outcome.held}

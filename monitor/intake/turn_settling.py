@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
-from monitor.assembly.pieces import unpacked_pieces
+from monitor.intake.due import Due, TieStore
 from monitor.intake.faults import place_of
 from monitor.intake.held import Held
 from monitor.intake.index import Index, Taken
 from monitor.intake.joined import Member, settle_turns
-from monitor.intake.material import Material
+from monitor.intake.links import Links, Peek
+from monitor.intake.loose import Loose, unpacked
 from monitor.intake.options import SettlementOptions
-from monitor.intake.settlement import Settled
+from monitor.intake.settlement import NO_TIES, Settled
 from monitor.intake.settling import SettlingRules
-from monitor.intake.turns import Affected, Loose, Window, affected, neighbourhood
+from monitor.intake.turns import Affected, Window, affected, neighbourhood
 from monitor.model.invocation import SettledBy
-from monitor.model.run import StoredTrace, TiedTrace
+from monitor.model.run import TiedTrace
 
 logger = logging.getLogger(__name__)
 
@@ -29,36 +29,12 @@ _GATHERING = 5.0
 """Seconds that a loose trace waits for others that came with the same or the next batch of its sender; less where `settle_after` is short."""
 
 
-class TieStore(Protocol):
-    """The part of the Store protocol that turns need."""
-
-    def trace(self, trace_id: str) -> StoredTrace | None:
-        """See Store."""
-        ...
-
-    def tied_traces(
-        self, trace_ids: Collection[str], keys: Collection[int], windows: Collection[Window], limit: int
-    ) -> Sequence[TiedTrace]:
-        """See Store."""
-        ...
-
-
 @dataclass(frozen=True, slots=True)
 class Ready:
     """What can be stored, and which taken traces it is of."""
 
     taken: tuple[Taken, ...]
     settled: Settled
-
-
-@dataclass(frozen=True, slots=True)
-class Due:
-    """A loose trace that is due: what was read of it, and its settlement if nothing else belongs to it."""
-
-    taken: Taken
-    material: Material
-    stored: StoredTrace | None
-    alone: Settled
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,19 +63,39 @@ class Outcome:
 class TurnSettling:
     """Turns over several traces. Used by the settler's thread only."""
 
-    def __init__(self, index: Index, store: TieStore, read_again: ReadAgain) -> None:
+    def __init__(self, index: Index, store: TieStore, read_again: ReadAgain, peek: Peek) -> None:
         self._index = index
         self._store = store
         self._read_again = read_again
         self._held = Held()
+        self._links = Links(index, store, self._held, peek)
 
-    def forget(self, taken: Iterable[Taken]) -> None:
-        """Traces that are being settled wait no more."""
+    def begin(self, taken: Iterable[Taken]) -> None:
+        """Traces are being settled: they wait no more. Raises StoreUnwritable."""
+        self._links.remember()
         for one in taken:
             self._held.drop(one.trace_id.hex())
 
-    def is_part(self, trace_id: str) -> bool:
-        """Whether a stored trace may be a part of a turn."""
+    def note(self, due: Due) -> bool:
+        """Whether a loose trace is linked to another, which belongs to it then and is loose as well."""
+        self._links.note(due.alone.ties.linked)
+        return due.alone.ties.linked is not None
+
+    def awaits(self, trace_id: str) -> bool:
+        """Whether a trace may be linked to that one."""
+        return self._links.awaited(trace_id)
+
+    def is_loose(self, due: Due) -> bool:
+        """Whether other traces may make one turn with it: those without an agent's span, those that are linked, or what comes late for one."""
+        ties = due.alone.ties
+        if ties.pieces or ties.linked is not None:
+            return True
+        if ties is NO_TIES:  # nothing was read anew: it is ignored, or cannot be merged
+            return False
+        is_late = due.stored is not None and due.alone.late > 0
+        return self.awaits(due.taken.trace_id.hex()) or (is_late and self._is_part(due.taken.trace_id.hex()))
+
+    def _is_part(self, trace_id: str) -> bool:
         return any(one.pieces for one in self._store.tied_traces([trace_id], [], [], 0))
 
     def settle(self, due: Sequence[Due], moment: Moment, pulled: Callable[[Taken], None]) -> Outcome:
@@ -110,27 +106,33 @@ class TurnSettling:
         by_id = {one.taken.trace_id.hex(): one for one in due}
         stored = [trace_id for trace_id, one in by_id.items() if one.stored is not None]
         known = self._stored(self._store.tied_traces(stored, [], [], 0)) if stored else []
-        turns = {one.trace_id: one.turn for one in known}
-        fresh = [Loose(trace_id, turns.get(trace_id), one.alone.ties.pieces) for trace_id, one in by_id.items()]
+        before = {one.trace_id: one for one in known}
+        fresh = [_loose(one, before.get(trace_id)) for trace_id, one in by_id.items()]
+        around = neighbourhood(fresh, self._look_up, known, self._links.awaited)
+        linked = self._links.pairs(by_id, around, moment.options)
         ready: list[Ready] = []
         held: list[tuple[Taken, float]] = []
-        for one in affected(fresh, neighbourhood(fresh, self._look_up, known)):
-            until = self._wait(one, by_id, moment)
+        for one in affected(fresh, around, linked):
+            until = self._wait(one, by_id, around, moment)
             if until is None:
                 ready += self._settled(one, by_id, moment, pulled)
             else:
                 held += [(by_id[part.trace_id].taken, until) for part in one.traces if part.trace_id in by_id]
         return Outcome(tuple(ready), tuple(held))
 
-    def _look_up(self, keys: Collection[int], windows: Collection[Window]) -> list[Loose]:
-        stored = self._stored(self._store.tied_traces([], keys, windows, _NEWEST))
-        return [*stored, *self._held.find(keys, windows, _NEWEST)]
+    def _look_up(self, keys: Collection[int], windows: Collection[Window], names: Collection[str]) -> list[Loose]:
+        stored = self._stored(self._store.tied_traces(names, keys, windows, _NEWEST))
+        found = [*stored, *self._held.find(keys, windows, _NEWEST)]
+        missing = set(names) - {one.trace_id for one in found}
+        return [*found, *(one for name in sorted(missing) if (one := self._links.find(name)) is not None)]
 
     def _stored(self, found: Iterable[TiedTrace]) -> list[Loose]:
-        return [Loose(one.trace_id, one.turn, unpacked_pieces(one.pieces)) for one in found if one.pieces]
+        return [unpacked(one.trace_id, one.turn, one.pieces) for one in found if one.pieces]
 
     # -- waiting -------------------------------------------------------------------------------------------------------
-    def _wait(self, turns: Affected, due: dict[str, Due], moment: Moment) -> float | None:
+    def _wait(
+        self, turns: Affected, due: Mapping[str, Due], known: Mapping[str, Loose], moment: Moment
+    ) -> float | None:
         """Until when turns wait for more of them, None when they settle now."""
         inside = [due[one.trace_id] for one in turns.traces if one.trace_id in due]
         lasts = [one.taken.trace.last_received for one in inside]
@@ -139,6 +141,9 @@ class TurnSettling:
         patience = rules.settle_after + min(_GATHERING, rules.settle_after / 6)
         if turns.waits:
             patience = rules.idle_timeout
+        elif missing := [other for other in turns.linked_to if other not in known]:
+            is_open = any(map(self._links.is_open, missing))  # it comes soon, or never
+            patience = rules.idle_timeout if is_open else 2 * rules.settle_after
         elif turns.lacks_beginning:  # it was sent before, so it comes soon, or never
             patience = 2 * rules.settle_after
         until = max([moment.listening_since, *lasts]) + patience
@@ -146,8 +151,7 @@ class TurnSettling:
         if settles or moment.now >= until or self._held.full:
             return None
         for one in inside:
-            pieces = one.alone.ties.pieces
-            self._held.put(Loose(one.taken.trace_id.hex(), None, pieces), one.taken.trace.last_received)
+            self._held.put(_loose(one, None), one.taken.trace.last_received)
         return until
 
     # -- settling ------------------------------------------------------------------------------------------------------
@@ -166,6 +170,8 @@ class TurnSettling:
                 members[one.trace_id] = Member(one, got.taken, got.material, got.stored)
             elif (stored := self._store.trace(one.trace_id)) is not None:
                 members[one.trace_id] = Member(one, stored=stored)
+        if len(members) == 1 and (alone := _nothing_by_itself(come.values())) is not None:
+            return [alone]
         present = tuple(tuple(one for one in turn if one.trace_id in members) for turn in turns.turns)
         whole = Affected(tuple(turn for turn in present if turn))
         try:
@@ -183,3 +189,23 @@ class TurnSettling:
             return None
         pulled(taken)
         return self._read_again(taken, now)
+
+
+def _loose(due: Due, before: Loose | None) -> Loose:
+    """What is due as what it may belong to is found by; `before` is what is stored of it."""
+    ties = due.alone.ties
+    starts: list[int] = []
+    if ties.linked is not None or not ties.pieces:
+        starts += [span.start_time_unix_nano for span in due.material.spans.spans]
+        starts += [before.start] if before is not None and before.start else []
+    turn = before.turn if before is not None else None
+    return Loose(due.taken.trace_id.hex(), turn, ties.pieces, ties.linked, min(starts, default=0))
+
+
+def _nothing_by_itself(come: Iterable[Due]) -> Ready | None:
+    """A trace that only passed messages on, and belongs to no run: traffic of which nothing is kept."""
+    for one in come:
+        told = one.alone.settlement
+        if one.stored is None and told.spans is None and not told.changes:
+            return Ready((one.taken,), one.alone)
+    return None

@@ -9,8 +9,9 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 
 from monitor.assembly.joining import PATIENCE_NS, turns_of
-from monitor.assembly.pieces import Piece, key_of
+from monitor.assembly.pieces import Piece
 from monitor.intake.groups import together
+from monitor.intake.loose import Loose, asks, is_silent, linked_to, waits
 
 _MOST = 1000
 """Traces that are looked at together at most; past it, only what hangs together by ids is followed further."""
@@ -23,57 +24,43 @@ Window = tuple[int, int, int]
 """A key, and from when until when, in whole seconds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Loose:
-    """A trace whose model calls nothing encloses. `turn` is the stored turn that it is in, its own id while alone; None: not stored."""
-
-    trace_id: str
-    turn: str | None
-    pieces: tuple[Piece, ...]
+LookUp = Callable[[Collection[int], Collection[Window], Collection[str]], Iterable[Loose]]
+"""Traces, stored or waiting, with one of the keys, with the key of a window in its time, or that are named; and all that share their turns."""
 
 
-LookUp = Callable[[Collection[int], Collection[Window]], Iterable[Loose]]
-"""Loose traces, stored or waiting, with one of the keys, or with the key of a window in its time; and all that share their turns."""
+def neighbourhood(
+    fresh: Sequence[Loose],
+    look_up: LookUp,
+    known: Iterable[Loose] = (),
+    awaited: Callable[[str], bool] = lambda trace_id: False,
+) -> dict[str, Loose]:
+    """The fresh traces with all that may be of one turn with them, by trace id; `known` are stored ones that share their turns.
 
-
-def keys_of(pieces: Iterable[Piece]) -> tuple[tuple[int, int], ...]:
-    """The keys by which a trace is found, each with a time in whole seconds."""
-    found: dict[tuple[int, int], None] = {}
-    for piece in pieces:
-        keys = [*sorted(piece.ties), piece.last_talk, _asks(piece.asked)]
-        keys += [_is_silent(piece.talk)] if piece.says_nothing else []
-        keys += [_waits(piece.last_asked)] if piece.waits else []
-        found |= dict.fromkeys((key, min(piece.start // _SECOND, 2**32 - 1)) for key in keys)
-    return tuple(found)
-
-
-def _asks(asked: int) -> int:
-    return key_of(f"asks {asked}")
-
-
-def _waits(asked: int) -> int:
-    return key_of(f"waits {asked}")
-
-
-def _is_silent(talk: int) -> int:
-    return key_of(f"silent {talk}")
-
-
-def neighbourhood(fresh: Sequence[Loose], look_up: LookUp, known: Iterable[Loose] = ()) -> dict[str, Loose]:
-    """The fresh traces with all that may be of one turn with them, by trace id; `known` are stored ones that share their turns."""
+    `awaited`: whether some trace may be linked to one. What a stored trace is linked to was decided when it was stored.
+    """
     seen = {one.trace_id: one for one in (*known, *fresh)}
     begin = _begin(fresh)
     asked: set[int] = set()
+    named: set[str] = set()
     frontier: Sequence[Loose] = fresh
     while frontier:
         pieces = [piece for one in frontier for piece in one.pieces]
-        keys = {key for piece in pieces for key in piece.ties} - asked
+        links = {linked_to(one.trace_id) for one in frontier if one.trace_id not in named and awaited(one.trace_id)}
+        keys = ({key for piece in pieces for key in piece.ties} | links) - asked
         asked |= keys
+        senders = {
+            one.linked.trace_id
+            for one in frontier
+            if one.linked is not None and (one.turn is None or frontier is fresh)
+        }
+        senders -= seen.keys() | named
+        named |= senders
         windows: set[Window] = set()
         if len(seen) < _MOST:
             windows.update(_before(piece) for piece in pieces if piece.key >= begin)
             windows.update(window for piece in pieces if frontier is fresh for window in _after(piece))
-        found = {one.trace_id: one for one in look_up(keys, windows)} if keys or windows else {}
+        wanted = keys or windows or senders
+        found = {one.trace_id: one for one in look_up(keys, windows, senders)} if wanted else {}
         frontier = [one for trace_id, one in found.items() if trace_id not in seen]
         seen |= {one.trace_id: one for one in frontier}
     return seen
@@ -86,16 +73,16 @@ def _begin(fresh: Iterable[Loose]) -> tuple[int, int, str]:
 
 def _before(piece: Piece) -> Window:
     """When and under which key there may be what a piece without content, or with a question that waits already, belongs to."""
-    key = piece.talk if piece.says_nothing else _waits(piece.asked)
+    key = piece.talk if piece.says_nothing else waits(piece.asked)
     return key, max(0, piece.start - _REACH_NS) // _SECOND, piece.start // _SECOND
 
 
 def _after(piece: Piece) -> Iterator[Window]:
     """When and under which key there may be such pieces that belong to this one."""
     since, until = piece.start // _SECOND, (piece.calls[-1].end + PATIENCE_NS) // _SECOND
-    yield _is_silent(piece.last_talk), since, until
+    yield is_silent(piece.last_talk), since, until
     if piece.waits:
-        yield _asks(piece.last_asked), since, until
+        yield asks(piece.last_asked), since, until
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +102,11 @@ class Affected:
         return any(pieces[-1].waits for turn in self.turns if (pieces := _pieces(turn)))
 
     @property
+    def linked_to(self) -> list[str]:
+        """The traces that its own were sent messages from."""
+        return [one.linked.trace_id for turn in self.turns for one in turn if one.linked is not None]
+
+    @property
     def lacks_beginning(self) -> bool:
         """Whether a turn goes on from a call that is not here."""
         return any(pieces[0].needs for turn in self.turns if (pieces := _pieces(turn)))
@@ -124,8 +116,10 @@ def _pieces(turn: Iterable[Loose]) -> list[Piece]:
     return sorted((piece for one in turn for piece in one.pieces), key=lambda one: one.key)
 
 
-def affected(fresh: Sequence[Loose], known: Mapping[str, Loose]) -> list[Affected]:
-    """The turns of the fresh traces and those that they change; `known` is their neighbourhood."""
+def affected(
+    fresh: Sequence[Loose], known: Mapping[str, Loose], linked: Iterable[tuple[str, str]] = ()
+) -> list[Affected]:
+    """The turns of the fresh traces and those that they change; `known` is their neighbourhood, `linked` the pairs of it that are tied by links."""
     begin = _begin(fresh)
     come = {one.trace_id for one in fresh}
     settled = {
@@ -135,9 +129,9 @@ def affected(fresh: Sequence[Loose], known: Mapping[str, Loose]) -> list[Affecte
         for piece in one.pieces
         if piece.key < begin
     }
-    order = sorted(known, key=lambda trace_id: min((piece.key for piece in known[trace_id].pieces), default=begin))
+    order = sorted(known, key=lambda trace_id: known[trace_id].key)
     made = turns_of((piece for one in known.values() for piece in one.pieces), settled)
-    turns = together(order, ([piece.trace_id for piece in turn] for turn in made))
+    turns = together(order, [*([piece.trace_id for piece in turn] for turn in made), *linked])
     before = _stored_turns(known)
     result: list[Affected] = []
     for joint in together(order, [*turns, *before.values()]):

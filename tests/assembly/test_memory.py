@@ -7,7 +7,7 @@ import gc
 import pytest
 
 from collectors.span import Span
-from monitor.assembly.assemble import read
+from monitor.assembly.reading import read
 from monitor.assembly.record import Record, Shape
 from monitor.assembly.sketch import MAX_KEYS, MAX_LENGTH, MAX_RESOURCE
 from tests.assembly.sketching import RESOURCE, assembled, plain, put, request, sketched

@@ -14,7 +14,7 @@ from monitor.assembly.pieces import Call, Piece
 from monitor.intake import held as held_module
 from monitor.intake import turn_settling
 from monitor.intake.held import Held
-from monitor.intake.turns import Loose, keys_of
+from monitor.intake.loose import Loose, piece_keys
 from monitor.model.invocation import SettledBy
 from monitor.model.run import Query, TraceSettlement
 from monitor.settings.tree import LateSpans
@@ -348,14 +348,14 @@ def test_a_key_that_very_many_have_is_looked_up_quickly() -> None:
 
     waiting = Held()
     waiting._traces = Counted()  # type: ignore[assignment]
-    for number in range(3_000):
+    for number in range(1, 3_000):
         at = START + number * 10**9
         piece = Piece(
             "a" * 32, "b" * 16, at, at + 1, (), 8, 9, 8, 9, True, False, 10, 10, (Call(at, at, 1, 2, 3, 0, True),)
         )
         waiting.put(Loose(f"{number:032x}", None, (replace(piece, trace_id=f"{number:032x}"),)), 0.0)
-    [key] = {key for key, _ in keys_of((piece,)) if len(list(waiting.find([key], [], 9))) == 9 and key != 8} - {
-        key for key, _ in keys_of((replace(piece, says_nothing=False),))
+    [key] = {key for key, _ in piece_keys((piece,)) if len(list(waiting.find([key], [], 9))) == 9 and key != 8} - {
+        key for key, _ in piece_keys((replace(piece, says_nothing=False),))
     }
     Counted.looked = 0
     second = START // 10**9
@@ -363,7 +363,7 @@ def test_a_key_that_very_many_have_is_looked_up_quickly() -> None:
     none = list(waiting.find([], [(key, second + 5_000, second + 9_000)], 4))
     assert (newest, none) == ({2_500, 2_499, 2_498, 2_497}, [])
     assert Counted.looked < 520
-    for number in range(3_000):
+    for number in range(1, 3_000):
         waiting.drop(f"{number:032x}")
     assert waiting._by_key == {}
 

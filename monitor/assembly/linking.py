@@ -1,0 +1,142 @@
+"""Messages between agents: which roots are hung below the span that sent them, in their trace or in another (reference: conventions, 8.3, 8.7).
+
+A link says what came before, not what stands above. It is followed from the roots of message passing only: from what frameworks start
+per message (AutoGen, Agent Framework) to any span of a run, from what takes a message out of a queue to a span inside of a run, not to the run
+itself: a new turn links so to the one before. A run of an agent is nobody's message. A trace whose roots were sent messages from several
+others works a batch off: it belongs to none of them.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from monitor.assembly.facts import CANDIDATES, SpanClass
+from monitor.assembly.segmentation import Segment
+from monitor.assembly.tree import Node, Tree
+
+_PRODUCER, _CONSUMER = 4, 5
+_INTERNAL = (0, 1)
+_FRAMEWORKS = ("executor.", "message.", "edge_group.")
+
+MAX_TARGETS = 64
+"""Senders in another trace that are kept of a trace: one of them inside a run is enough to look at both together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A span that a root links to. `queued`: the root only took the message out of a queue."""
+
+    span_id: str
+    queued: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Linked:
+    """The one other trace that a trace was sent messages from, and the spans there that sent them."""
+
+    trace_id: str
+    targets: tuple[Target, ...]
+
+
+def follow_links(tree: Tree) -> bool:
+    """Hang roots of message passing below the span of their own trace that they link to; whether there was any."""
+    if not any(root.span is not None and root.span.links for root in tree.roots):
+        return False
+    known = {(node.trace_id, node.span_id): node for node in tree.nodes if not node.phantom}
+    changed = False
+    for root in tree.roots:
+        span = root.span
+        if span is None or not span.links or _is_queued(root) is None:
+            continue
+        for link in span.links:
+            target = known.get((link.trace_id, link.span_id)) if link.trace_id == root.trace_id else None
+            if target is not None and target.span_class is not SpanClass.SETUP and not _within(target, root):
+                _hang(root, target)
+                changed = True
+                break
+    return changed
+
+
+def _is_queued(root: Node) -> bool | None:
+    """Whether a root took a message out of a queue; False for a framework's own message, None for what passes no message."""
+    if root.span is None:
+        return None
+    if root.span.kind == _PRODUCER or root.name.startswith(_FRAMEWORKS):
+        return False
+    is_queue = root.span.kind in _INTERNAL and any(key.startswith("messaging.") for key in root.span.attributes)
+    return True if root.span.kind == _CONSUMER or is_queue else None
+
+
+def linked(roots: Iterable[Node]) -> Mapping[str, Linked]:
+    """By trace, from which other one its roots were sent messages; not those sent from several, or from none."""
+    found: dict[str, dict[str, dict[Target, None]]] = {}
+    for root in roots:
+        for trace_id, target in _sent_by(root):
+            found.setdefault(root.trace_id, {}).setdefault(trace_id, {})[target] = None
+    return {
+        trace_id: Linked(other, tuple(targets)[:MAX_TARGETS])
+        for trace_id, others in found.items()
+        if len(others) == 1
+        for other, targets in others.items()
+    }
+
+
+def _sent_by(root: Node) -> list[tuple[str, Target]]:
+    """The spans of other traces that a root links to as the senders of its message."""
+    if root.span is None or not root.span.links or root.span_class in CANDIDATES:
+        return []
+    queued = _is_queued(root)
+    if queued is None:
+        return []
+    return [(link.trace_id, Target(link.span_id, queued)) for link in root.span.links if link.trace_id != root.trace_id]
+
+
+class Senders:
+    """The spans inside of runs, by trace and id: what a message may have come from."""
+
+    def __init__(self, segments: Sequence[Segment]) -> None:
+        self._inside = {
+            (node.trace_id, node.span_id): node for one in segments for node in one.members if not node.phantom
+        }
+
+    def sent(self, told: Linked) -> bool:
+        """Whether one of them sent a message to the trace that says so."""
+        return any(self.find(told.trace_id, target) is not None for target in told.targets)
+
+    def find(self, trace_id: str, target: Target) -> Node | None:
+        """The span, if a message that links to it is a part of its run."""
+        node = self._inside.get((trace_id, target.span_id))
+        if node is None or node.span_class is SpanClass.SETUP:
+            return None
+        is_top = node.parent is None or node.span_class in CANDIDATES
+        return None if target.queued and is_top else node
+
+
+def adopt_linked(
+    roots: Collection[Node], followed: Mapping[str, Linked], segments: Sequence[Segment]
+) -> Sequence[Node]:
+    """Hang roots below the spans of other traces that sent them; which ones. `followed` is what `linked` said of all roots."""
+    senders = Senders(segments)
+    hung: list[Node] = []
+    for root in sorted(roots, key=lambda node: (*node.key, node.trace_id)):
+        if root.parent is not None or root.trace_id not in followed:
+            continue
+        found = (senders.find(trace_id, target) for trace_id, target in _sent_by(root))
+        sender = next((node for node in found if node is not None and not _within(node, root)), None)
+        if sender is not None:
+            _hang(root, sender)
+            hung.append(root)
+    return hung
+
+
+def _hang(node: Node, parent: Node) -> None:
+    node.parent = parent
+    insort(parent.children, node, key=lambda child: child.key)
+
+
+def _within(node: Node, root: Node) -> bool:
+    while node.parent is not None:
+        node = node.parent
+    return node is root
