@@ -16,7 +16,10 @@ from monitor.assembly import SetUp, Ties, ties
 from monitor.assembly.astray import RESPONSE_ID, adopted
 from monitor.assembly.deduplicate import unique_spans
 from monitor.assembly.joining import turns_of
+from monitor.assembly.reading import senders
 from monitor.intake.groups import together
+from monitor.intake.linking import linked_pairs
+from monitor.intake.loose import Loose
 
 
 @dataclass(slots=True)
@@ -64,7 +67,7 @@ def _joined(traces: dict[str, Recorded]) -> Iterator[Recorded]:
     found = {trace_id: ties(one.spans, one.logs) for trace_id, one in traces.items()}
     turns = turns_of(piece for tied in found.values() for piece in tied.pieces)
     setups = _setups(traces, found)
-    for group in together(traces, ([piece.trace_id for piece in turn] for turn in turns)):
+    for group in together(traces, [*([piece.trace_id for piece in turn] for turn in turns), *_linked(traces, found)]):
         whole = Recorded()
         agents: set[int] = set()
         for trace_id in group:
@@ -75,6 +78,25 @@ def _joined(traces: dict[str, Recorded]) -> Iterator[Recorded]:
             span for key in sorted(agents) for setup, span in setups.get(key, ()) if setup.trace_id not in group
         ]
         yield whole
+
+
+def _linked(traces: dict[str, Recorded], found: dict[str, Ties]) -> list[tuple[str, str]]:
+    """Pairs of traces of which one was sent messages from inside of the other's runs."""
+    wanted = {tied.linked.trace_id for tied in found.values() if tied.linked is not None}
+    sent = {trace_id: senders(traces[trace_id].spans, traces[trace_id].logs) for trace_id in wanted & traces.keys()}
+
+    def belongs(one: Loose, sender: Loose) -> bool:
+        return one.linked is not None and sent[sender.trace_id].sent(one.linked)
+
+    known = {
+        trace_id: Loose(trace_id, None, tied.pieces, tied.linked, _start(traces[trace_id].spans))
+        for trace_id, tied in found.items()
+    }
+    return linked_pairs(known.keys(), known, belongs) if sent else []
+
+
+def _start(spans: Iterable[Span]) -> int:
+    return min((span.start_time_unix_nano for span in spans), default=0)
 
 
 def _setups(traces: dict[str, Recorded], found: dict[str, Ties]) -> dict[int, list[tuple[SetUp, Span]]]:

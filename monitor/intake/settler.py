@@ -241,13 +241,12 @@ class Settler:
 
     def _loosen(self, heads: list[Head], ready: list[Due], loose: list[Due], now: float) -> None:
         """What others that settle now are linked to is loose as well."""
-        if not sum(map(self._turns.note, loose)):
-            return
-        awaited = [head for head in heads if self._turns.awaits(head.taken.trace_id.hex())]
-        found = [due for due in ready if self._turns.is_loose(due)]
-        heads[:] = [head for head in heads if not any(head is one for one in awaited)]
-        ready[:] = [due for due in ready if not any(due is one for one in found)]
-        loose += [*found, *(due for head in awaited if (due := self._due(head.taken, None, now)) is not None)]
+        if sum(map(self._turns.note, loose)):
+            awaited = [head for head in heads if self._turns.awaits(head.taken.trace_id.hex())]
+            found = [due for due in ready if self._turns.is_loose(due)]
+            heads[:] = [head for head in heads if not any(head is one for one in awaited)]
+            ready[:] = [due for due in ready if not any(due is one for one in found)]
+            loose += [*found, *(due for head in awaited if (due := self._due(head.taken, None, now)) is not None)]
 
     def _standing(self, work: _Work, heads: Sequence[Head], ready: list[Due], now: float) -> list[Ready]:
         """The heads that are stored as such; where an agent was set up elsewhere its run is assembled after all, and joins those that are."""
@@ -271,8 +270,7 @@ class Settler:
             self._count_read(due)
             if self._completing.note(due):
                 work.setups.append(due)
-        settle_again = self._settling_at(now)
-        return [Ready((due.taken,), self._completing.completed(due, settle_again)) for due in ready]
+        return [Ready((due.taken,), self._completing.completed(due, self._settling_at(now))) for due in ready]
 
     def _settling_at(self, now: float) -> Settle:
         return lambda taken, material, stored: self._settlement(taken, material, stored, now)

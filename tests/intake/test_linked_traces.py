@@ -1,0 +1,69 @@
+"""Traces that only a span link ties: the daemon and `reconstruct` make the same of them."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from monitor.assembly import AssemblyContext, assemble
+from monitor.intake.recorded import recorded_traces
+from monitor.model.invocation import Invocation, SettledBy
+from monitor.model.wire import invocation_json
+from tests.intake.linked_traffic import CASES, pieces_of
+from tests.intake.recorded_items import Piece
+from tests.intake.test_recorded_cases import Sending, any_order, compared, in_order, reversed_order, stored
+from tests.intake.traffic import span_id, trace_id
+
+RUNS = {  # by case: the root of each invocation, the agents of its tool calls, its model calls
+    "executors over two traces": [("one.run", (), 2)],
+    "executors over three traces": [("one.run", (), 3)],
+    "a queue": [("asker.agent", (None, "worker"), 0)],
+    "a queue, by what only forwards": [("asker.agent", (None, "worker"), 0)],
+    "two workers of one agent": [("asker.agent", (None, "first", "second"), 0)],
+    "model calls without agents": [("web.root", (), 2)],
+    "a batch": [("asker.agent", (None,), 0), ("other.agent", (None,), 0), ("worker.agent", (None,), 0)],
+    "a new turn": [("before.agent", (), 0), ("turn.agent", (), 0)],
+    "a new turn out of a queue": [("before.agent", (), 0), ("turn.agent", (None,), 0)],
+    "a request without an agent": [("worker.agent", (None,), 0)],
+    "the sender is missing": [("worker.agent", (None,), 0)],
+    "the sender's trace is here, but not its span": [("asker.agent", (None,), 0), ("worker.agent", (None,), 0)],
+}
+
+
+def reconstructed(pieces: list[Piece]) -> list[Invocation]:
+    """What `reconstruct` gives."""
+    context = AssemblyContext(SettledBy.IDLE, "file")
+    groups = recorded_traces([(piece.body, piece.signal) for piece in pieces])
+    return [made.invocation for one in groups for made in assemble(one.spans, one.logs, context, one.beside)]
+
+
+def id_of(name: str) -> str:
+    """The id of the invocation with that root."""
+    return f"{trace_id(name.split('.', maxsplit=1)[0]).hex()}-{span_id(name).hex()}"
+
+
+@pytest.mark.parametrize("case", RUNS)
+def test_what_a_link_ties(case: str) -> None:
+    """A message's receiver is a part of the run that sent it; a batch, a new turn, and who is sent nothing by a run stand by themselves."""
+    found = [
+        (one.id, tuple([call.agent_name for call in one.tool_calls]), one.model_calls)
+        for one in reconstructed(pieces_of(CASES[case]))
+    ]
+    assert sorted(found) == sorted([(id_of(root), calls, models) for root, calls, models in RUNS[case]])
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["one process", "restart"])
+@pytest.mark.parametrize("sending", [in_order, reversed_order, any_order])
+def test_the_daemon_makes_the_same_of_them(sending: Sending, restarts: bool) -> None:
+    """In order, reversed, shuffled with half of it twice; with and without a restart in the middle: equal JSON for every case."""
+    differing = []
+    for case, spans in CASES.items():
+        draw = random.Random(case)
+        batches = sending(pieces_of(spans), draw)
+        restart_at = draw.randrange(len(batches)) if restarts else -1
+        expected: list[dict[str, Any]] = [invocation_json(one) for one in reconstructed(pieces_of(spans))]
+        if stored(batches, restart_at) != compared(expected):
+            differing.append(case)
+    assert differing == []
