@@ -197,7 +197,7 @@ class _Family(NamedTuple):
         by_id = {one.span_id: one for one in seen}
         agents = [one for one in seen if one.span_class is SpanClass.AGENT]
         roots = [one for one in seen if one.parent_id in _NO_PARENT]
-        if len(by_id) < len(seen) or len(agents) != 1 or len(roots) != 1:
+        if len(by_id) < len(seen) or len(agents) != 1 or len(roots) != 1 or not _is_rooted(agents[0], by_id):
             raise _Uncertain
         members = [one for one in seen if _is_inside(one, agents[0], by_id)]
         models = [one for one in members if one.span_class is SpanClass.MODEL]
@@ -205,6 +205,16 @@ class _Family(NamedTuple):
         if any(later.start <= earlier.end for earlier, later in pairwise(models)):
             raise _Uncertain  # one call may be recorded twice
         return cls(agents[0], models, members)
+
+
+def _is_rooted(agent: _Seen, by_id: Mapping[bytes, _Seen]) -> bool:
+    """Whether all that is above an agent is here, and does not go in a circle."""
+    node: _Seen | None = agent
+    for _ in range(MAX_DEPTH):
+        if node is None or node.parent_id in _NO_PARENT:
+            return node is not None
+        node = by_id.get(node.parent_id)
+    return False
 
 
 def _is_inside(one: _Seen, agent: _Seen, by_id: Mapping[bytes, _Seen]) -> bool:

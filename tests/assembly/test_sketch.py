@@ -60,6 +60,17 @@ def test_a_failed_run_and_a_failed_last_model_call_are_errors() -> None:
         assert [one] == assembled([request(spans)])
 
 
+def test_an_agent_in_a_circle_or_below_a_link_is_not_sketched() -> None:
+    """Parents that go in a circle; and a root that says where it comes from may be a part of another trace's run."""
+    spans = plain()
+    spans[1].parent_span_id = spans[2].span_id
+    assert sketched([request(spans)]) is None
+    spans = plain()
+    spans[0].links.add(trace_id=bytes(15) + b"z", span_id=spans[2].span_id)
+    assert sketched([request(spans)]) is None
+    assert sketched([request(plain())]) is not None
+
+
 @given(changed())
 @settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_whatever_is_changed_it_is_certain_or_nothing(body: bytes) -> None:
