@@ -12,7 +12,7 @@ from monitor.compression import compressed, decompressed, decompressed_start
 
 _PLAIN, _ZLIB, _ZSTD = b"\x00", b"\x01", b"\x02"
 _HEX_IDS, _TEXT_IDS = b"\x00", b"\x01"
-_HEX_DIGITS = 16
+_HEX_LENGTHS = {16}
 
 
 def packed(body: bytes) -> bytes:
@@ -63,7 +63,7 @@ def packed_ids(span_ids: Collection[str]) -> bytes:
     """Span ids, 8 bytes each; as text where one is no 16 hex digits in lower case."""
     ordered = sorted(span_ids)
     joined = "".join(ordered)
-    if all(len(span_id) == _HEX_DIGITS for span_id in ordered):
+    if set(map(len, ordered)) <= _HEX_LENGTHS:
         with suppress(ValueError):
             raw = bytes.fromhex(joined)
             if raw.hex() == joined:

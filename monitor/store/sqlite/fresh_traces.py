@@ -13,7 +13,7 @@ from monitor.model.invocation import Invocation
 from monitor.model.run import InvocationChange, JournalPosition, TraceSettlement
 from monitor.model.tallies import TallyName
 from monitor.store.sqlite.blobs import packed_ids
-from monitor.store.sqlite.heads import Profiles
+from monitor.store.sqlite.heads import HEAD_COLUMNS, Profiles, head_values
 from monitor.store.sqlite.tallies import Counting
 from monitor.store.sqlite.turns import any_known, note_turn
 from monitor.store.sqlite.values import text
@@ -21,16 +21,28 @@ from monitor.store.sqlite.waiting import enqueue_all
 
 _IDS_AT_ONCE = 1000
 
+_STARTED = HEAD_COLUMNS.index("started_at")  # the end follows it
+
 FUTURE_NS = 366 * 86400 * 10**9
 """Nanoseconds after its settling at which no invocation can have ended, however wrong the clock that said so."""
 
 
+_COLUMNS = (*HEAD_COLUMNS, "window_at", "kept_below", "digest", "span_ids", "assembled")
+"""The columns of `PreparedChange.values`, in its order."""
+
+_INSERT = f"""INSERT INTO invocations (n, id, trace, profile, settled_at, unconsidered, has_content, {", ".join(_COLUMNS)})
+              VALUES (?, ?, ?, ?, ?, ?, 1{", ?" * len(_COLUMNS)})"""  # noqa: S608
+
+
 @dataclass(frozen=True, slots=True)
 class PreparedChange:
-    """An invocation ready to be written: compressed before the transaction, in the caller's thread. `content` is None while it is not assembled."""
+    """An invocation ready to be written: compressed before the transaction, in the caller's thread.
+
+    `values` are the columns that need no look-up, those of a head first. `content` is None while it is not assembled.
+    """
 
     change: InvocationChange
-    head: dict[str, Any]
+    values: tuple[Any, ...]
     content: bytes | None
 
 
@@ -110,13 +122,7 @@ def insert(
     )
     changes = [(row, trace.settlement, one) for row, trace in numbered for one in trace.changes]
     placed = list(enumerate(changes, _next_row(connection, "invocations")))
-    rows = []
-    for row, (trace, told, one) in placed:
-        rows.append({**values_of(told, one, profiles), **new_values(told, trace, one.change.invocation), "n": row})
-    if rows:
-        columns, places = ", ".join(rows[0]), ", ".join("?" * len(rows[0]))
-        statement = f"INSERT INTO invocations ({columns}) VALUES ({places})"  # noqa: S608
-        connection.executemany(statement, [tuple(values.values()) for values in rows])  # all in one order
+    connection.executemany(_INSERT, [(row, *_row(trace, told, one, profiles)) for row, (trace, told, one) in placed])
     connection.executemany(
         "INSERT INTO invocation_content (invocation, body) VALUES (?, ?)",
         ((row, one.content) for row, (_, _, one) in placed if one.content is not None),
@@ -141,28 +147,32 @@ def _trace_values(told: TraceSettlement) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def values_of(told: TraceSettlement, prepared: PreparedChange, profiles: Profiles) -> dict[str, Any]:
+def _row(trace: int, told: TraceSettlement, prepared: PreparedChange, profiles: Profiles) -> tuple[Any, ...]:
+    """What _INSERT takes, without the row's number."""
+    one = prepared.change.invocation
+    return (text(one.id), trace, profiles.of(one), told.settled_at, len(told.monitors), *prepared.values)
+
+
+def ready_values(told: TraceSettlement, change: InvocationChange) -> tuple[Any, ...]:
+    """`PreparedChange.values`. A start and end that lie in the future by more than a year are moved to the settling: they would lead every
+    list for ever.
+    """
+    invocation = change.invocation
+    head = head_values(invocation)
+    if invocation.ended_at > (settled := round(told.settled_at * 1e9)) + FUTURE_NS:
+        head = (*head[:_STARTED], min(head[_STARTED], settled), settled, *head[_STARTED + 2 :])
+    window_at = min(invocation.ended_at / 1e9, told.settled_at)
+    return (*head, window_at, told.kept_below, change.digest, packed_ids(change.span_ids), int(change.assembled))
+
+
+def values_of(prepared: PreparedChange, profiles: Profiles) -> dict[str, Any]:
     """The columns of an invocation's row that every revision writes."""
-    change = prepared.change
     return {
-        **_told_by_a_clock(prepared.head, told.settled_at),
-        "profile": profiles.of(change.invocation),
-        "window_at": min(change.invocation.ended_at / 1e9, told.settled_at),
-        "kept_below": told.kept_below,
-        "digest": change.digest,
-        "span_ids": packed_ids(change.span_ids),
+        **dict(zip(_COLUMNS, prepared.values, strict=True)),
+        "profile": profiles.of(prepared.change.invocation),
         "merged_into": None,
         "has_content": 1,
-        "assembled": int(change.assembled),
     }
-
-
-def _told_by_a_clock(head: dict[str, Any], settled_at: float) -> dict[str, Any]:
-    """The columns, with a start and end that lie in the future by more than a year moved to the settling: they would lead every list for ever."""
-    settled = round(settled_at * 1e9)
-    if head["ended_at"] <= settled + FUTURE_NS:
-        return head
-    return {**head, "started_at": min(head["started_at"], settled), "ended_at": settled}
 
 
 def new_values(told: TraceSettlement, trace: int, invocation: Invocation) -> dict[str, Any]:

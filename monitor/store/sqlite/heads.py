@@ -78,29 +78,39 @@ class Profiles:
         return int(cursor.lastrowid or 0)
 
 
-def head_values(invocation: Invocation) -> dict[str, Any]:
-    """The columns of an invocation's row that come from the invocation alone."""
+HEAD_COLUMNS = (
+    "span_id", "parent_id", "conversation_id", "started_at", "ended_at", "settled_by", "late_spans", "completeness", "revision",
+    "has_error", "tools", "model_calls", "input_tokens", "output_tokens", "attributes", "upstream_probability",
+)  # fmt: skip
+"""The columns of `head_values`, in its order."""
+
+
+def head_values(invocation: Invocation) -> tuple[Any, ...]:
+    """The columns of an invocation's row that come from the invocation alone: those of HEAD_COLUMNS."""
     done = invocation.completeness
-    gaps = {"missing": list(done.missing), "capture": {path: why.value for path, why in done.capture.items()}}
-    tools = [call.name for call in invocation.tool_calls]
-    return {
-        "span_id": text(invocation.span_id),
-        "parent_id": text(invocation.parent_id),
-        "conversation_id": text(invocation.conversation_id),
-        "started_at": integer(invocation.started_at),
-        "ended_at": integer(invocation.ended_at),
-        "settled_by": done.settled_by.value,
-        "late_spans": done.late_spans,
-        "completeness": compact(gaps) if done.missing or done.capture else None,
-        "revision": invocation.revision,
-        "has_error": int(invocation.error is not None),
-        "tools": compact(tools) if tools else None,
-        "model_calls": invocation.model_calls,
-        "input_tokens": integer(invocation.input_tokens),
-        "output_tokens": integer(invocation.output_tokens),
-        "attributes": compact(dict(invocation.attributes)) if invocation.attributes else None,
-        "upstream_probability": invocation.inclusion_probability,
-    }
+    calls, attributes = invocation.tool_calls, invocation.attributes
+    return (
+        text(invocation.span_id),
+        text(invocation.parent_id),
+        text(invocation.conversation_id),
+        integer(invocation.started_at),
+        integer(invocation.ended_at),
+        done.settled_by.value,
+        done.late_spans,
+        _gaps(done) if done.missing or done.capture else None,
+        invocation.revision,
+        int(invocation.error is not None),
+        compact([call.name for call in calls]) if calls else None,
+        invocation.model_calls,
+        integer(invocation.input_tokens),
+        integer(invocation.output_tokens),
+        compact(dict(attributes)) if attributes else None,
+        invocation.inclusion_probability,
+    )
+
+
+def _gaps(done: Completeness) -> str:
+    return compact({"missing": list(done.missing), "capture": {path: why.value for path, why in done.capture.items()}})
 
 
 def read_head(row: Sequence[Any]) -> Invocation:

@@ -222,7 +222,7 @@ class SqliteStore:
         with self._reads.snapshot() as connection:
             read, assembled = evaluations.read_claims(connection, claims, self._assemble)
         if assembled:
-            ready = [(row, traces.prepared(change)) for row, change in assembled]
+            ready = [(row, change, traces.content_of(change)) for row, change in assembled]
             self._writer.call(lambda c: traces.save_assembled(c, ready), durable=False)
         return read
 

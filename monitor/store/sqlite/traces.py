@@ -30,12 +30,14 @@ from monitor.store.sqlite.fresh_traces import (
     insert,
     insertion,
     new_values,
+    ready_values,
     split_fresh,
     values_of,
 )
 from monitor.store.sqlite.heads import (
     FROM_HEAD,
     HEAD,
+    HEAD_COLUMNS,
     Profiles,
     head_values,
     read_head,
@@ -51,14 +53,17 @@ from monitor.store.sqlite.waiting import enqueue, withdraw
 
 def prepare(settlement: TraceSettlement) -> PreparedTrace:
     """Do all that needs no database."""
-    changes = tuple(prepared(change) for change in settlement.changes)
+    changes = tuple([_prepared(settlement, change) for change in settlement.changes])
     return PreparedTrace(settlement, changes, None if settlement.spans is None else as_it_is(settlement.spans))
 
 
-def prepared(change: InvocationChange) -> PreparedChange:
-    """Do all that an invocation needs no database for."""
-    content = content_blob(change.invocation) if change.assembled else None
-    return PreparedChange(change, head_values(change.invocation), content)
+def _prepared(settlement: TraceSettlement, change: InvocationChange) -> PreparedChange:
+    return PreparedChange(change, ready_values(settlement, change), content_of(change))
+
+
+def content_of(change: InvocationChange) -> bytes | None:
+    """What was said in an invocation, as it is stored; None while it is not assembled."""
+    return content_blob(change.invocation) if change.assembled else None
 
 
 def save(connection: sqlite3.Connection, ready: Sequence[PreparedTrace]) -> None:
@@ -158,7 +163,7 @@ def _save_invocation(
     if found is not None and found[1] >= invocation.revision:
         return
     keep = not (saving.forgotten or (found is not None and found[2]))
-    values = values_of(settlement, prepared, saving.profiles)
+    values = values_of(prepared, saving.profiles)
     if not keep:
         values |= {"has_content": 0, "attributes": None}
     if found is None:
@@ -257,14 +262,13 @@ def stored_invocation(connection: sqlite3.Connection, invocation_id: str, assemb
     return None
 
 
-def save_assembled(connection: sqlite3.Connection, assembled: Sequence[tuple[int, PreparedChange]]) -> None:
-    """Keep invocations (by their rows) that were assembled since only their heads were read, unless they were revised or erased meanwhile."""
-    for row, prepared in assembled:
-        change = prepared.change
-        kept = {
-            name: prepared.head[name]
-            for name in ("completeness", "tools", "model_calls", "input_tokens", "output_tokens")
-        }
+def save_assembled(
+    connection: sqlite3.Connection, assembled: Sequence[tuple[int, InvocationChange, bytes | None]]
+) -> None:
+    """Keep invocations (row, change, content) that were assembled since only their heads were read, unless they were revised or erased meanwhile."""
+    for row, change, content in assembled:
+        head = dict(zip(HEAD_COLUMNS, head_values(change.invocation), strict=True))
+        kept = {name: head[name] for name in ("completeness", "tools", "model_calls", "input_tokens", "output_tokens")}
         values = {
             **kept,
             "digest": change.digest,
@@ -280,5 +284,5 @@ def save_assembled(connection: sqlite3.Connection, assembled: Sequence[tuple[int
         )
         if found.rowcount:
             connection.execute(
-                "INSERT OR REPLACE INTO invocation_content (invocation, body) VALUES (?, ?)", (row, prepared.content)
+                "INSERT OR REPLACE INTO invocation_content (invocation, body) VALUES (?, ?)", (row, content)
             )

@@ -25,7 +25,9 @@ def integer(value: int) -> int: ...
 def integer(value: None) -> None: ...
 def integer(value: int | None) -> int | None:
     """A whole number cut to 64 bits with sign: OTLP times have 64 without."""
-    return None if value is None else max(-_LARGEST, min(_LARGEST, int(value)))
+    if value is None or (type(value) is int and -_LARGEST <= value <= _LARGEST):
+        return value
+    return max(-_LARGEST, min(_LARGEST, int(value)))
 
 
 _encode = json.JSONEncoder(separators=(",", ":"), sort_keys=True, default=str).encode
