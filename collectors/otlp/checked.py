@@ -1,8 +1,7 @@
-"""A span read only as far as somebody asks, and refused where not every text of it is valid Unicode.
+"""A span read only as far as somebody asks.
 
-The attributes are declared as a map, as in `schema.SpanHead`; unlike there the declarations are the published ones, so that the protobuf
-runtime checks every text and every nested value in passing, without a Python object for any of them. What is refused here is read, repaired and
-counted by `decode`.
+The attributes are declared as a map, as in `schema.SpanHead`, and their values as bytes: the runtime makes no Python object of what nobody asks for,
+and does not look into it. Names and keys are texts, checked in passing. What is refused here is read, repaired and counted by `decode`.
 """
 
 from __future__ import annotations
@@ -16,14 +15,14 @@ from opentelemetry.proto.trace.v1 import trace_pb2
 
 from collectors.otlp.schema import declare_span
 
-_NAME = "rubricd.otlp.CheckedSpan"
+_NAME = "rubricd.otlp.LazySpan"
 _SCALARS = ("trace_state", "span_id", "parent_span_id", "name", "start_time_unix_nano", "end_time_unix_nano")
 
 
 def _declared() -> descriptor_pb2.FileDescriptorProto:
     declared = descriptor_pb2.FileDescriptorProto(name="rubricd/checked.proto", package="rubricd.otlp", syntax="proto3")
     declared.dependency.extend(source.DESCRIPTOR.name for source in (common_pb2, trace_pb2))
-    declare_span(declared, "CheckedSpan", _SCALARS)
+    declare_span(declared, "LazySpan", _SCALARS, values_are_bytes=True)
     return declared
 
 
@@ -35,6 +34,27 @@ def _class() -> Any:
     return message_factory.GetMessageClass(pool.FindMessageTypeByName(_NAME))
 
 
-CheckedSpan: Any = _class()
+LazySpan: Any = _class()
+"""A span whose `attributes[key]` is the value's bytes, an AnyValue message (`text_in`, `count_in`)."""
+
 CheckedResource: Any = resource_pb2.Resource
 CheckedScope: Any = common_pb2.InstrumentationScope
+
+_TEXT, _COUNT = 0x0A, 0x18  # tags of AnyValue's string_value and int_value
+_SHORT = 0x80
+
+
+def text_in(value: bytes) -> str | None:
+    """The text of an attribute's value; None where it is none. Raises UnicodeDecodeError, and DecodeError for bytes that are no value."""
+    if len(value) > 1 and value[0] == _TEXT and value[1] < _SHORT and len(value) == value[1] + 2:
+        return value[2:].decode()
+    found = common_pb2.AnyValue.FromString(value)
+    return found.string_value if found.WhichOneof("value") == "string_value" else None
+
+
+def count_in(value: bytes) -> int | None:
+    """The whole number of an attribute's value; None where it is none. Raises DecodeError for bytes that are no value."""
+    if len(value) == 2 and value[0] == _COUNT and value[1] < _SHORT:
+        return value[1]
+    found = common_pb2.AnyValue.FromString(value)
+    return found.int_value if found.WhichOneof("value") == "int_value" else None

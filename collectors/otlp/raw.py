@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
-from itertools import chain, groupby
+from functools import lru_cache, partial
+from itertools import chain, groupby, repeat
 from operator import attrgetter
 from typing import NamedTuple
 
@@ -20,6 +20,9 @@ class RawItem(NamedTuple):
     scope: bytes
     place: int
     """Which scope of the request it came under, counted through all resources."""
+
+
+_raw_item = partial(tuple.__new__, RawItem)  # what RawItem._make does, in a third of the time
 
 
 class RawItems:
@@ -40,20 +43,24 @@ class RawItems:
                 before = _field(_SCOPE, scope) if inner.scope else b""
                 after = _field(_SCHEMA_URL, inner.schema_url) if inner.schema_url else b""
                 self._places.append((around + behind, before + after))
-                self.items += [RawItem(raw, resource, scope, place) for raw in inner.items]
+                self.items += map(_raw_item, zip(inner.items, repeat(resource), repeat(scope), repeat(place)))
 
     def request(self, chosen: Sequence[RawItem]) -> bytes:
         """The request with only those items, which are in order: the same to any reader as that of `select`."""
-        pieces: list[bytes] = []  # joined once: each is copied once
+        return b"".join(self.pieces(chosen))
+
+    def pieces(self, chosen: Sequence[RawItem]) -> list[bytes]:
+        """That request in pieces to be joined; the items themselves among them, uncopied."""
+        pieces: list[bytes] = []
         for place, group in groupby(chosen, key=_place_of):
             around, inside = self._places[place]
-            items = [one.item for one in group]
+            items = [one[0] for one in group]
             starts = [_item_start(len(item)) for item in items]
             size = len(inside) + sum(map(len, items)) + sum(map(len, starts))
             head = b"".join((_SCOPES, _length(size), inside))
             pieces += _ENTRY, _length(len(around) + len(head) + size - len(inside)), around, head
             pieces += chain.from_iterable(zip(starts, items, strict=True))
-        return b"".join(pieces)
+        return pieces
 
 
 _ENTRY, _RESOURCE, _SCOPES = b"\x0a", b"\x0a", b"\x12"

@@ -90,8 +90,13 @@ def _own() -> descriptor_pb2.FileDescriptorProto:
     return declared
 
 
-def declare_span(declared: descriptor_pb2.FileDescriptorProto, name: str, scalars: Sequence[str]) -> None:
-    """Declare a span of package `rubricd.otlp` with those plain fields, its attributes as a map, and the rest as published."""
+def declare_span(
+    declared: descriptor_pb2.FileDescriptorProto, name: str, scalars: Sequence[str], *, values_are_bytes: bool = False
+) -> None:
+    """Declare a span of package `rubricd.otlp` with those plain fields, its attributes as a map, and the rest as published.
+
+    With `values_are_bytes` the map's values, AnyValue messages, are left as they came, which has the same wire form.
+    """
     span = declared.message_type.add(name=name)
     types = {
         "attributes": f".rubricd.otlp.{name}.AttributesEntry",
@@ -106,8 +111,11 @@ def declare_span(declared: descriptor_pb2.FileDescriptorProto, name: str, scalar
     entry = span.nested_type.add(name="AttributesEntry")
     entry.options.map_entry = True
     entry.field.add(name="key", number=1, type=_Field.TYPE_STRING, label=_Field.LABEL_OPTIONAL)
-    value = entry.field.add(name="value", number=2, type=_Field.TYPE_MESSAGE, label=_Field.LABEL_OPTIONAL)
-    value.type_name = ".opentelemetry.proto.common.v1.AnyValue"
+    value = entry.field.add(name="value", number=2, label=_Field.LABEL_OPTIONAL)
+    if values_are_bytes:
+        value.type = _Field.TYPE_BYTES
+    else:
+        value.type, value.type_name = _Field.TYPE_MESSAGE, ".opentelemetry.proto.common.v1.AnyValue"
 
 
 def _span_head() -> descriptor_pb2.FileDescriptorProto:

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from google.protobuf.message import DecodeError
 
-from collectors.otlp.checked import CheckedResource, CheckedScope, CheckedSpan
+from collectors.otlp.checked import CheckedResource, CheckedScope, LazySpan, count_in, text_in
 from collectors.otlp.request import RawItem
 from collectors.span import Scope, Span
 from monitor.assembly.assemble import AssemblyContext
@@ -28,7 +28,7 @@ from monitor.assembly.conventions.table import CONVENTIONS, worth_asking
 from monitor.assembly.facts import Field, SpanClass
 from monitor.assembly.record import Record
 from monitor.assembly.sampling_state import upstream_probability
-from monitor.assembly.values import text_of, withheld
+from monitor.assembly.values import SENTINELS, text_of, withheld
 from monitor.model.invocation import Assembled, Completeness, Invocation, SettledBy
 
 MAX_SPANS = 1000
@@ -68,27 +68,40 @@ _ALIKE = (GenAi, AgentFramework, AutoGen, Identity)
 
 _CLASSES = frozenset({SpanClass.AGENT, SpanClass.MODEL, SpanClass.TOOL, SpanClass.STEP})
 _FAILURE = 2  # the status code ERROR
+_LONGEST_MARKER = max(map(len, PLACEHOLDERS | SENTINELS)) + 8
+"""Longer texts are no placeholder and no marker, with the room of `withheld` for blanks around."""
+_NO_ATTRIBUTES: Mapping[str, Any] = {}
 _NO_PARENT = (b"", bytes(8))
 
 
 _BY_ROOT = Completeness(SettledBy.ROOT_ENDED)
+_parsed = LazySpan.FromString
 
 
 class _Uncertain(Exception):
     """The trace is to be assembled."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class _Kind:
+    """What spans with the same keys, name and scope have in common. Class OTHER: nothing to do with agents."""
+
+    span_class: SpanClass
+    convention: str
+    has_conversation: bool
+    has_response: bool
+
+
 class _Seen(NamedTuple):
-    """A span as far as it was read: ids and times, its class (OTHER: nothing to do with agents), and its attributes by key."""
+    """A span as far as it was read."""
 
     span_id: bytes
     parent_id: bytes
     start: int
     end: int
-    span_class: SpanClass
-    convention: str
-    keys: frozenset[str]
-    attributes: Any  # asking for a key that is not in `keys` would make one
+    kind: _Kind
+    attributes: Any
+    """The bytes of values by key."""
     message: Any
     resource: bytes
 
@@ -107,41 +120,42 @@ def sketch(spans: Sequence[RawItem], trace_id: str, context: AssemblyContext) ->
     if context.keep_attributes or context.late_spans or not 0 < len(spans) <= MAX_SPANS:
         return None
     try:
-        seen = [_seen(one) for one in spans]
-        if len({one.span_id for one in seen}) < len(seen):
+        seen = [_seen(item, resource, scope) for item, resource, scope, _ in spans]
+        by_id = {one.span_id: one for one in seen}
+        if len(by_id) < len(seen):
             return None  # copies are counted
         if any(one.parent_id in _NO_PARENT and one.message.links for one in seen):
             return None  # it may be a part of another trace's run
-        if all(one.span_class is SpanClass.OTHER for one in seen):
+        agents = [one for one in seen if one.kind.span_class is SpanClass.AGENT]
+        if not agents and all(one.kind.span_class is SpanClass.OTHER for one in seen):
             return []
-        if context.settled_by is not SettledBy.ROOT_ENDED:
+        if context.settled_by is not SettledBy.ROOT_ENDED or len(agents) != 1:
             return None
-        return [_invocation(_Family.of(seen), trace_id, context)]
+        return [_invocation(_family(seen, agents[0], by_id), trace_id, context)]
     except (_Uncertain, DecodeError, UnicodeDecodeError):
         return None
 
 
-def _seen(raw: RawItem) -> _Seen:
-    item, resource, scope, _ = raw
-    span = CheckedSpan.FromString(item)
+def _seen(item: bytes, resource: bytes, scope: bytes) -> _Seen:
+    span = _parsed(item)
     attributes = span.attributes
     named = tuple(attributes)
     is_large = len(item) + len(scope) > MAX_LENGTH  # else none of its texts is long
-    if len(named) > MAX_KEYS or (is_large and sum(map(len, named)) > MAX_LENGTH):
+    if len(named) > MAX_KEYS or len(resource) > MAX_RESOURCE or (is_large and sum(map(len, named)) > MAX_LENGTH):
         raise _Uncertain
     keys = _keys_of(named)
-    said = tuple([attributes[key].string_value for key in keys.deciding]) if keys.deciding else ()
+    said = tuple([attributes[key] for key in keys.deciding]) if keys.deciding else ()
     name = span.name
     if is_large and len(name) + len(scope) + len(span.trace_state) + sum(map(len, said)) > MAX_LENGTH:
         raise _Uncertain
-    if len(resource) > MAX_RESOURCE:
-        raise _Uncertain
     kind = _kind_of(keys, name, scope, said)
-    if kind is None or (span.events and not _plain_events(span, kind[0])):
+    if kind is None or (span.events and not _plain_events(span, kind.span_class)):
         raise _Uncertain
-    return _Seen(
-        span.span_id, span.parent_span_id, span.start_time_unix_nano, span.end_time_unix_nano, kind[0], kind[1], keys.all,
-        attributes, span, resource,
+    return tuple.__new__(  # what _Seen(…) does, in half the time
+        _Seen,
+        (
+            span.span_id, span.parent_span_id, span.start_time_unix_nano, span.end_time_unix_nano, kind, attributes, span, resource,
+        ),
     )  # fmt: skip
 
 
@@ -165,23 +179,24 @@ def _plain_events(span: Any, span_class: SpanClass) -> bool:
 
 
 @lru_cache(maxsize=4096)
-def _kind_of(told: _Keys, name: str, scope: bytes, said: tuple[str, ...]) -> tuple[SpanClass, str] | None:
-    """The class of spans of this kind and whose dialect says so, OTHER where none reads them; None where it takes more to tell."""
+def _kind_of(told: _Keys, name: str, scope: bytes, said: tuple[bytes, ...]) -> _Kind | None:
+    """What spans of this kind are, of class OTHER where nobody reads them; None where it takes more to tell."""
     keys = told.all
     attributes: dict[str, Any] = dict.fromkeys(keys)
-    attributes.update(zip(told.deciding, said, strict=True))
+    attributes.update((key, text_in(value) or "") for key, value in zip(told.deciding, said, strict=True))
     record = Record(Span("", "", name=name, attributes=attributes, scope=Scope(CheckedScope.FromString(scope).name)))
     if record.shape.prefixes & _OTHER_WORDS or keys & _OTHER_CONVERSATIONS:
         return None
     readers = [one for one in worth_asking(record.shape) if one.recognises(record)]
+    marks = (_CONVERSATION in keys, _RESPONSE in keys)
     if "gen_ai" not in record.shape.prefixes:
-        return (SpanClass.OTHER, "") if all(isinstance(one, Identity) for one in readers) else None
+        return _Kind(SpanClass.OTHER, "", *marks) if all(isinstance(one, Identity) for one in readers) else None
     if not all(isinstance(one, _ALIKE) for one in readers):
         return None
     if any(key not in _KNOWN for key in keys if key.startswith("gen_ai")):
         return None
     found = next((one.read(record).get(Field.CLASS) for one in readers), None)
-    return (found.value, found.convention) if found is not None and found.value in _CLASSES else None
+    return _Kind(found.value, found.convention, *marks) if found is not None and found.value in _CLASSES else None
 
 
 class _Family(NamedTuple):
@@ -191,20 +206,32 @@ class _Family(NamedTuple):
     models: list[_Seen]
     members: list[_Seen]
 
-    @classmethod
-    def of(cls, seen: Sequence[_Seen]) -> _Family:
-        """Raises _Uncertain where the spans are no single tree with one agent above all that agents do."""
-        by_id = {one.span_id: one for one in seen}
-        agents = [one for one in seen if one.span_class is SpanClass.AGENT]
-        roots = [one for one in seen if one.parent_id in _NO_PARENT]
-        if len(by_id) < len(seen) or len(agents) != 1 or len(roots) != 1 or not _is_rooted(agents[0], by_id):
+
+def _family(seen: Sequence[_Seen], agent: _Seen, by_id: Mapping[bytes, _Seen]) -> _Family:
+    """Raises _Uncertain where the spans are no single tree with one agent above all that agents do."""
+    roots, agent_id = 0, agent.span_id
+    members: list[_Seen] = []
+    models: list[_Seen] = []
+    for one in seen:
+        if one.end < one.start or not one.end:
             raise _Uncertain
-        members = [one for one in seen if _is_inside(one, agents[0], by_id)]
-        models = [one for one in members if one.span_class is SpanClass.MODEL]
-        models.sort(key=lambda one: (one.start, one.span_id))
-        if any(later.start <= earlier.end for earlier, later in pairwise(models)):
-            raise _Uncertain  # one call may be recorded twice
-        return cls(agents[0], models, members)
+        parent = one.parent_id
+        if parent in _NO_PARENT:
+            roots += 1
+        if parent == agent_id or one is agent or _is_inside(one, agent, by_id):
+            members.append(one)
+            if one.kind.span_class is SpanClass.MODEL:
+                models.append(one)
+    if roots != 1 or not _is_rooted(agent, by_id):
+        raise _Uncertain
+    models.sort(key=_by_start)
+    if any(later.start <= earlier.end for earlier, later in pairwise(models)):
+        raise _Uncertain  # one call may be recorded twice
+    return _Family(agent, models, members)
+
+
+def _by_start(one: _Seen) -> tuple[int, bytes]:
+    return one.start, one.span_id
 
 
 def _is_rooted(agent: _Seen, by_id: Mapping[bytes, _Seen]) -> bool:
@@ -218,21 +245,18 @@ def _is_rooted(agent: _Seen, by_id: Mapping[bytes, _Seen]) -> bool:
 
 
 def _is_inside(one: _Seen, agent: _Seen, by_id: Mapping[bytes, _Seen]) -> bool:
-    """Whether a span is the agent or below it. Outside there may be only what has nothing to do with agents."""
-    if one.end < one.start or not one.end:
-        raise _Uncertain
-    if one.parent_id == agent.span_id or one is agent:  # nearly all
-        return True
+    """Whether a span is below the agent. Outside there may be only what has nothing to do with agents."""
     node = one
     for _ in range(MAX_DEPTH):
         if node is agent:
             return True
         if node.parent_id in _NO_PARENT:
-            if one.span_class is not SpanClass.OTHER:
+            if one.kind.span_class is not SpanClass.OTHER:
                 raise _Uncertain
             return False
         above = by_id.get(node.parent_id)
-        if above is None or (one.span_class is SpanClass.MODEL and above.span_class is SpanClass.MODEL):
+        is_model = one.kind.span_class is SpanClass.MODEL
+        if above is None or (is_model and above.kind.span_class is SpanClass.MODEL):
             raise _Uncertain
         node = above
     raise _Uncertain
@@ -243,7 +267,7 @@ def _invocation(family: _Family, trace_id: str, context: AssemblyContext) -> Ass
     for raw in {one.resource for one in members}:
         _resource(raw)  # every text is to be valid, not only the agent's
     resource = _resource(agent.resource)
-    responses = [_text(one, _RESPONSE) for one in models]
+    responses = [_response(one) for one in models]
     span_id = agent.span_id.hex()
     failed = agent.failed or bool(models and models[-1].failed)
     invocation = Invocation(
@@ -253,7 +277,7 @@ def _invocation(family: _Family, trace_id: str, context: AssemblyContext) -> Ass
         started_at=agent.start,
         ended_at=agent.end,
         completeness=_BY_ROOT,
-        convention=agent.convention,
+        convention=agent.kind.convention,
         collector=context.collector,
         conversation_id=_conversation(family, responses),
         agent_name=_agent_name(agent),
@@ -265,8 +289,9 @@ def _invocation(family: _Family, trace_id: str, context: AssemblyContext) -> Ass
         model_calls=len(models),
         input_tokens=_tokens(family, "gen_ai.usage.input_tokens", responses),
         output_tokens=_tokens(family, "gen_ai.usage.output_tokens", responses),
+        attributes=_NO_ATTRIBUTES,
         inclusion_probability=_probability(agent.message.trace_state),
-        operation=_text_as_it_is(agent, _OPERATION),
+        operation=_operation(agent),
     )
     return Assembled(invocation, frozenset([one.span_id.hex() for one in members]))
 
@@ -286,22 +311,46 @@ def _resource(raw: bytes) -> _Resource:
     return _Resource(text_of(found.get("service.name")), text_of(found.get("service.version")), environment)
 
 
+def _text(one: _Seen, key: str) -> str | None:
+    """A short text that many spans share; None where it is absent, a placeholder, or no text."""
+    value = one.attributes.get(key)
+    return None if value is None else _shared_text(value)
+
+
 @lru_cache(maxsize=4096)
+def _shared_text(value: bytes) -> str | None:
+    text = _any_text(value)
+    return text if text and _is_usable(text) else None
+
+
+def _any_text(value: bytes) -> str | None:
+    """Raises _Uncertain for what is long, and for a value that may have come in pieces."""
+    if not 0 < len(value) <= MAX_LENGTH:
+        raise _Uncertain
+    return text_in(value)
+
+
 def _is_usable(text: str) -> bool:
     """As `Reader.text`: placeholders and redaction markers count as absent."""
     return text.strip().lower() not in PLACEHOLDERS and withheld(text) is None
 
 
-def _text(one: _Seen, key: str) -> str | None:
-    """A short text; None where it is absent, a placeholder, or no text."""
-    text: str | None = one.attributes[key].string_value if key in one.keys else None
-    if text and len(text) > MAX_LENGTH:
-        raise _Uncertain
-    return text if text and _is_usable(text) else None
+def _response(model: _Seen) -> str | None:
+    """The response's id, which hardly two have in common."""
+    if not model.kind.has_response:
+        return None
+    text = _any_text(model.attributes[_RESPONSE])
+    return text if text and (len(text) > _LONGEST_MARKER or _is_usable(text)) else None
 
 
-def _text_as_it_is(one: _Seen, key: str) -> str | None:
-    return text_of(one.attributes[key].string_value) if key in one.keys else None
+def _operation(agent: _Seen) -> str | None:
+    value = agent.attributes.get(_OPERATION)
+    return None if value is None else _shared_text_as_it_is(value)
+
+
+@lru_cache(maxsize=1024)
+def _shared_text_as_it_is(value: bytes) -> str | None:
+    return text_of(_any_text(value))
 
 
 def _agent_name(agent: _Seen) -> str:
@@ -312,15 +361,15 @@ def _agent_name(agent: _Seen) -> str:
 
 
 def _conversation(family: _Family, responses: Collection[str | None]) -> str | None:
-    if _CONVERSATION not in family.agent.keys:
-        if any(_CONVERSATION in one.keys for one in family.members):
+    if not family.agent.kind.has_conversation:
+        if any(one.kind.has_conversation for one in family.members):
             raise _Uncertain
         return None
-    conversation: str = family.agent.attributes[_CONVERSATION].string_value
+    conversation = _any_text(family.agent.attributes[_CONVERSATION])
     if not conversation or not is_conversation(conversation) or conversation in responses:
         raise _Uncertain
-    others = (one for one in family.members if one.span_class is not SpanClass.MODEL and _RESPONSE in one.keys)
-    if any(one.attributes[_RESPONSE].string_value == conversation for one in others):
+    others = [one for one in family.members if one.kind.has_response and one.kind.span_class is not SpanClass.MODEL]
+    if others and conversation in [_any_text(one.attributes[_RESPONSE]) for one in others]:
         raise _Uncertain
     return conversation
 
@@ -339,17 +388,19 @@ def _tokens(family: _Family, key: str, responses: Sequence[str | None]) -> int |
     total: int | None = None
     answered: set[str] = set()
     for one, response in zip(family.models, responses, strict=True):
-        if key not in one.keys or response in answered:
+        value = one.attributes.get(key)
+        if value is None or response in answered:
             continue
         if response is not None:
             answered.add(response)
-        total = (total or 0) + _count(one, key)
-    return _count(family.agent, key) if total is None and key in family.agent.keys else total
+        total = (total or 0) + _count(value)
+    value = family.agent.attributes.get(key) if total is None else None
+    return total if value is None else _count(value)
 
 
-def _count(one: _Seen, key: str) -> int:
-    number: int = one.attributes[key].int_value
-    if number < 0 or (not number and one.attributes[key].WhichOneof("value") != "int_value"):
+def _count(value: bytes) -> int:
+    number = count_in(value)
+    if number is None or number < 0:
         raise _Uncertain
     return number
 
