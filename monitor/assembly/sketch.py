@@ -70,6 +70,8 @@ _CLASSES = frozenset({SpanClass.AGENT, SpanClass.MODEL, SpanClass.TOOL, SpanClas
 _FAILURE = 2  # the status code ERROR
 _LONGEST_MARKER = max(map(len, PLACEHOLDERS | SENTINELS)) + 8
 """Longer texts are no placeholder and no marker, with the room of `withheld` for blanks around."""
+_COUNTS = 2**53
+"""Larger numbers are no counts (`values.number_of`)."""
 _NO_ATTRIBUTES: Mapping[str, Any] = {}
 _NO_PARENT = (b"", bytes(8))
 
@@ -400,7 +402,7 @@ def _tokens(family: _Family, key: str, responses: Sequence[str | None]) -> int |
 
 def _count(value: bytes) -> int:
     number = count_in(value)
-    if number is None or number < 0:
+    if number is None or not 0 <= number < _COUNTS:
         raise _Uncertain
     return number
 

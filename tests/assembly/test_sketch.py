@@ -71,6 +71,16 @@ def test_an_agent_in_a_circle_or_below_a_link_is_not_sketched() -> None:
     assert sketched([request(plain())]) is not None
 
 
+def test_a_number_too_large_for_a_count_is_left_to_the_assembly() -> None:
+    """2^53 tokens and more are none; the largest number below is some."""
+    for number, is_sketched in ((2**53 - 1, True), (2**53, False), (2**63 - 1, False), (-1, False)):
+        spans = plain()
+        put(spans[2], "gen_ai.usage.input_tokens", number)
+        found = sketched([request(spans)])
+        assert (found is not None) is is_sketched
+        assert found in (None, assembled([request(spans)]))
+
+
 @given(changed())
 @settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_whatever_is_changed_it_is_certain_or_nothing(body: bytes) -> None:
