@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable
 from enum import StrEnum
 
+from collectors.deflate import CODEC
 from collectors.sink import Encoding, MalformedRequest
 
 _CHUNK_BYTES = 1 << 20
@@ -32,7 +32,7 @@ _COMPRESSIONS = {
     "x-gzip": Compression.GZIP,
     "deflate": Compression.DEFLATE,
 }
-_WINDOW_BITS = {Compression.GZIP: 16 + zlib.MAX_WBITS, Compression.DEFLATE: zlib.MAX_WBITS}
+_WINDOW_BITS = {Compression.GZIP: 31, Compression.DEFLATE: 15}  # as zlib's manual has them
 
 
 class TooLarge(Exception):
@@ -81,7 +81,7 @@ def unpack(body: bytes, compression: Compression, limit: int, grow: Callable[[in
     unpacker = _Unpacker(limit, grow)
     try:
         unpacker.unpack(memoryview(body), compression)
-    except zlib.error:
+    except CODEC.error:
         raise MalformedRequest(f"the body is no {compression} data") from None
     return b"".join(unpacker.pieces)
 
@@ -107,7 +107,7 @@ class _Unpacker:
 
     def _stream(self, packed: memoryview, compression: Compression) -> int:
         """Unpack one stream; returns how many of the bytes it was."""
-        stream = zlib.decompressobj(_WINDOW_BITS[compression])
+        stream = CODEC.decompressobj(_WINDOW_BITS[compression])
         fed = 0
         while not stream.eof:
             given: bytes | memoryview = stream.unconsumed_tail

@@ -6,7 +6,7 @@ Ids, times and marks are all that intake needs. The attributes are checked to be
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from collectors.otlp import marks, schema
@@ -58,15 +58,21 @@ class Item(NamedTuple):
 
 
 class Request:
-    """A split request: its items, and its bytes with only some of them."""
+    """A split request: its items, and its bytes with only some of them.
 
-    __slots__ = ("_parsed", "body", "items", "signal")
+    `plain` is True where it is known that all items are valid spans and none is `own_telemetry`.
+    """
 
-    def __init__(self, body: bytes, signal: Signal, items: list[Item], parsed: Any = None) -> None:
+    __slots__ = ("_parsed", "body", "items", "plain", "signal")
+
+    def __init__(
+        self, body: bytes, signal: Signal, items: list[Item], parsed: Any = None, *, plain: bool = False
+    ) -> None:
         """`parsed` is the body in split form; without it that is made when it is asked for."""
         self.body = body
         self.signal = signal
         self.items = items
+        self.plain = plain
         self._parsed = parsed
 
     def keeping(self, ordinals: Sequence[int]) -> bytes:
@@ -116,9 +122,10 @@ def split(body: bytes, signal: Signal, wanted: Wanted | None = None) -> Request:
     not one can be. An item that alone cannot be read or has wrong ids is marked by its `fault`.
     """
     if wanted is None and signal is Signal.TRACES and (heads := _heads(body)) is not None:
-        return Request(body, signal, _items_of(heads))
+        items, plain = _items_of(heads)
+        return Request(body, signal, items, plain=plain)
     parsed = parse(body, signal)
-    items: list[Item] = []
+    items = []
     for resource, scope, raws in _scopes(parsed, signal):
         own = marks.own_resource(resource)
         items += _span_items(raws, own, wanted) if signal is Signal.TRACES else _log_items(raws, own, scope)
@@ -149,12 +156,14 @@ def _heads(body: bytes) -> Any:
         return None
 
 
-def _items_of(heads: Any) -> list[Item]:
+def _items_of(heads: Any) -> tuple[list[Item], bool]:
+    """The items, and whether all of them are plain (see Request)."""
     items: list[Item] = []
+    plain = True
     for resource, _, spans in _scopes(heads, Signal.TRACES):
         own = marks.own_resource(resource)
-        items += [_span_item(span, own) for span in spans]
-    return items
+        plain = _add_spans(spans, own, items) and plain
+    return items, plain
 
 
 def _scopes(parsed: Any, signal: Signal) -> Iterator[tuple[Any, Any, Any]]:
@@ -181,38 +190,46 @@ _TRACE_ID_TAG, _SPAN_ID_TAG = b"\x0a\x10", b"\x12\x08"
 """How the first two fields of a span begin where they have the right length; every SDK writes them first."""
 
 
-def _span_items(raws: Any, own: bool, wanted: Wanted | None) -> Iterator[Item]:
+def _span_items(raws: Any, own: bool, wanted: Wanted | None) -> list[Item]:
     parse_head = schema.SpanHead.FromString
     asks = wanted is not None and not own
+    found: list[Item] = []
     for raw in raws:
         if asks and _is_unwanted(raw, wanted):
-            yield _UNWANTED
+            found.append(_UNWANTED)
             continue
         try:
-            span = parse_head(raw)
+            _add_spans((parse_head(raw),), own, found)
         except schema.DecodeError:
-            yield _UNREADABLE
-            continue
-        yield _span_item(span, own)
+            found.append(_UNREADABLE)
+    return found
 
 
-def _span_item(span: Any, own: bool) -> Item:
-    trace_id, span_id, parent = span.trace_id, span.span_id, span.parent_span_id
-    if parent == _NO_SPAN:  # some senders write a root's parent so
-        parent = b""
-    wrong = (
-        len(trace_id) != TRACE_ID_BYTES or len(span_id) != SPAN_ID_BYTES
-        or trace_id == _NO_TRACE or span_id == _NO_SPAN or (parent and len(parent) != SPAN_ID_BYTES)
-    )  # fmt: skip
-    attributes, start, end = span.attributes, span.start_time_unix_nano, span.end_time_unix_nano
-    fault = RejectReason.INVALID_ID if wrong else RejectReason.MALFORMED if (start | end) >> _TIME_BITS else None
-    return tuple.__new__(  # what Item(…) does, in half the time
-        Item,
-        (
-            trace_id, span_id, parent, start, end, fault,
-            marks.ends_invocation(attributes), own or marks.own_span(attributes), True, False,
-        ),
-    )  # fmt: skip
+def _add_spans(spans: Iterable[Any], own: bool, items: list[Item]) -> bool:
+    """Add the items of spans whose heads could be read, all of one scope; whether all of them are plain (see Request).
+
+    Every span comes through here, so it is one loop without calls: what is usual is asked first, and a trace id once in a row.
+    """
+    add, make, own_span, plain = items.append, tuple.__new__, marks.own_span, True
+    known: bytes | None = None
+    for span in spans:
+        trace_id, span_id, parent = span.trace_id, span.span_id, span.parent_span_id
+        attributes, start, end = span.attributes, span.start_time_unix_nano, span.end_time_unix_nano
+        if parent == _NO_SPAN:  # some senders write a root's parent so
+            parent = b""
+        wrong = len(span_id) != SPAN_ID_BYTES or span_id == _NO_SPAN or (parent and len(parent) != SPAN_ID_BYTES)
+        if trace_id != known:
+            wrong = wrong or len(trace_id) != TRACE_ID_BYTES or trace_id == _NO_TRACE
+            known = None if wrong else trace_id
+        fault = RejectReason.INVALID_ID if wrong else RejectReason.MALFORMED if (start | end) >> _TIME_BITS else None
+        ours = own or own_span(attributes)
+        if ours or fault is not None:
+            plain = False
+        ends = marks.END_MARKER in attributes and marks.ends_invocation(attributes)
+        add(
+            make(Item, (trace_id, span_id, parent, start, end, fault, ends, ours, True, False))
+        )  # Item(…) takes twice as long
+    return plain
 
 
 def _is_unwanted(raw: bytes, wanted: Any) -> bool:

@@ -61,11 +61,11 @@ def ends_invocation(attributes: Any) -> bool:
 
 def own_span(attributes: Any) -> bool:
     """Whether the attributes of a span's head are those of a span of ours, or of an evaluator."""
-    return bool(  # written out, because every span goes through here
-        (INTERNAL in attributes and _is_true(attributes[INTERNAL]))
+    return bool(  # written out, the usual first, because every span goes through here
+        (OPERATION in attributes and attributes[OPERATION].string_value in _EVALUATIONS)
+        or (INTERNAL in attributes and _is_true(attributes[INTERNAL]))
         or (OPENINFERENCE_KIND in attributes and attributes[OPENINFERENCE_KIND].string_value in _EVALUATORS)
         or (LANGFUSE_TYPE in attributes and attributes[LANGFUSE_TYPE].string_value in _EVALUATORS)
-        or (OPERATION in attributes and attributes[OPERATION].string_value in _EVALUATIONS)
     )
 
 

@@ -8,12 +8,12 @@ request body can never pass for a frame, and a damaged segment header costs no f
 from __future__ import annotations
 
 import struct
-import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import BinaryIO
 
+from collectors.deflate import crc32
 from collectors.sink import Signal
 from monitor.model.run import JournalPosition
 
@@ -75,7 +75,7 @@ def said_of(damages: Sequence[Damage]) -> str:
 def segment_header(number: int, seed: int) -> bytes:
     """The first bytes of a segment."""
     head = SEGMENT_HEADER.pack(SEGMENT_MAGIC, FORMAT_VERSION, 0, seed, number, 0)[:-4]
-    return head + zlib.crc32(head).to_bytes(4, "little")
+    return head + crc32(head, 0).to_bytes(4, "little")
 
 
 def segment_version(header: bytes) -> int | None:
@@ -83,7 +83,7 @@ def segment_version(header: bytes) -> int | None:
     if len(header) < SEGMENT_HEADER.size:
         return None
     magic, version, *_, crc = SEGMENT_HEADER.unpack(header[: SEGMENT_HEADER.size])
-    intact = magic == SEGMENT_MAGIC and zlib.crc32(header[: SEGMENT_HEADER.size - 4]) == crc
+    intact = magic == SEGMENT_MAGIC and crc32(header[: SEGMENT_HEADER.size - 4], 0) == crc
     return int(version) if intact else None
 
 
@@ -92,10 +92,10 @@ def frame_parts(
 ) -> tuple[bytes, bytes]:
     """Header (with the collector's name) and body of a frame, as they are written one after the other."""
     name = collector.encode()
-    crc = zlib.crc32(body, seed)
+    crc = crc32(body, seed)
     kind = _SIGNALS.index(signal)
     head = FRAME_HEADER.pack(FRAME_MAGIC, 0, len(body), crc, received_at, kept_below, kind, 0, len(name)) + name
-    check = zlib.crc32(head[_CHECKED_FROM:], seed)
+    check = crc32(head[_CHECKED_FROM:], seed)
     return head[:4] + check.to_bytes(4, "little") + head[8:], body
 
 
@@ -122,7 +122,7 @@ def read_frame(file: BinaryIO, segment: int, offset: int, seed: int) -> Frame | 
     if header is None:
         return None
     body = file.read(header.body_length)
-    if len(body) != header.body_length or zlib.crc32(body, seed) != header.body_crc:
+    if len(body) != header.body_length or crc32(body, seed) != header.body_crc:
         return None
     return Frame(
         JournalPosition(segment, offset),
@@ -142,7 +142,7 @@ def _read_header(file: BinaryIO, offset: int, seed: int) -> _Header | None:
         return None
     _, check, body_length, body_crc, received_at, kept_below, kind, _, name_length = FRAME_HEADER.unpack(fixed)
     name = file.read(name_length)
-    if zlib.crc32(fixed[_CHECKED_FROM:] + name, seed) != check or kind >= len(_SIGNALS):
+    if crc32(fixed[_CHECKED_FROM:] + name, seed) != check or kind >= len(_SIGNALS):
         return None
     at = FRAME_HEADER.size + name_length
     return _Header(_SIGNALS[kind], name.decode(), received_at, kept_below, at, body_length, body_crc)

@@ -223,6 +223,9 @@ class Intake:
 
 def _sorted(request: Request, wanted: Wanted | None) -> _Sorted:
     found = _Sorted(request, [], Counter(), Counter())
+    if request.plain and wanted is None:  # nearly always, where all traces are kept
+        found.kept.extend(enumerate(request.items))
+        return found
     for ordinal, item in enumerate(request.items):
         if item.fault is not None:
             found.rejected[item.fault] += 1
