@@ -5,82 +5,77 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from functools import partial
+from queue import SimpleQueue
 from typing import Any
 
 from collectors.otlp.senders import Sender, of_grpc
 
-_Piece = tuple["Future[Any]", Callable[[], Any]]
-_Queues = dict[str, dict[str, deque[_Piece]]]
+Action = Callable[[], object]
+"""What is done on a thread. It does not raise: nobody would learn of it."""
 
 
 class FairPool:
     """Works addresses off in turn, and of one address its connections; what one connection sent stays in order."""
 
     def __init__(self, threads: int, name: str) -> None:
-        self._threads = ThreadPoolExecutor(threads, thread_name_prefix=name)
-        self._queues: _Queues = {}
+        """A thread is started when there is more to do than threads."""
+        self._waiting: dict[str, dict[str, deque[Action]]] = {}
+        self._calls: SimpleQueue[bool] = SimpleQueue()  # one for each piece of work; False ends a thread
         self._lock = threading.Lock()
+        self._closed = False
+        self._unfinished = 0
+        self._name = name
+        self._most = threads
+        self._threads: list[threading.Thread] = []
 
-    def work(self, sender: Sender, action: Callable[[], Any]) -> Future[Any]:
+    def work(self, sender: Sender, action: Action) -> None:
         """Do something for a sender on one of the threads. Raises RuntimeError after `shutdown`."""
-        piece: _Piece = (Future(), action)
         with self._lock:
-            connections = self._queues.setdefault(sender.address, {})
-            connections.setdefault(sender.connection, deque()).append(piece)
-        try:
-            self._threads.submit(self._next)
-        except RuntimeError:
-            self._withdraw(sender, piece)
-            raise
-        return piece[0]
+            if self._closed:
+                raise RuntimeError("nothing is taken after the shutdown")
+            self._unfinished += 1
+            if len(self._threads) < min(self._unfinished, self._most):
+                self._start()
+            connections = self._waiting.setdefault(sender.address, {})
+            connections.setdefault(sender.connection, deque()).append(action)
+            self._calls.put(True)
 
-    def _withdraw(self, sender: Sender, piece: _Piece) -> None:
-        """Take back what was refused. Where somebody has taken it up already, there is a call too few for what is left."""
-        with self._lock:
-            waiting = self._queues.get(sender.address, {}).get(sender.connection, deque())
-            is_there = piece in waiting
-            if is_there:
-                self._drop(sender, piece)
-        if not is_there:
-            threading.Thread(target=self._next, daemon=True).start()
-
-    def _drop(self, sender: Sender, piece: _Piece) -> None:
-        connections = self._queues[sender.address]
-        connections[sender.connection].remove(piece)
-        if not connections[sender.connection]:
-            del connections[sender.connection]
-        if not connections:
-            del self._queues[sender.address]
+    def _start(self) -> None:
+        thread = threading.Thread(target=self._run, name=f"{self._name}_{len(self._threads)}", daemon=True)
+        thread.start()
+        self._threads.append(thread)
 
     def shutdown(self, wait: bool = True) -> None:
         """Take nothing more, and wait for what was taken."""
-        self._threads.shutdown(wait)
+        with self._lock:
+            if not self._closed:
+                self._closed = True
+                for _ in self._threads:
+                    self._calls.put(False)  # behind all work
+        for thread in self._threads if wait else ():
+            thread.join()
 
-    def _next(self) -> None:
-        """One piece of work: there are as many calls of this as pieces."""
-        future, action = self._pop()
-        if not future.set_running_or_notify_cancel():
-            return
-        try:
-            future.set_result(action())
-        except BaseException as error:  # it is for who waits
-            future.set_exception(error)
+    def _run(self) -> None:
+        while self._calls.get():
+            self._pop()()
+            with self._lock:
+                self._unfinished -= 1
 
-    def _pop(self) -> _Piece:
+    def _pop(self) -> Action:
         """The next piece; its connection and its address go to the end of their rows."""
         with self._lock:
-            address = next(iter(self._queues))
-            connections = self._queues.pop(address)
+            address = next(iter(self._waiting))
+            connections = self._waiting.pop(address)
             connection = next(iter(connections))
             waiting = connections.pop(connection)
-            piece = waiting.popleft()
+            action = waiting.popleft()
             if waiting:
                 connections[connection] = waiting
             if connections:
-                self._queues[address] = connections
-            return piece
+                self._waiting[address] = connections
+            return action
 
 
 class GrpcPool:
@@ -94,4 +89,16 @@ class GrpcPool:
         call = next((found for one in args if (found := getattr(one, "call", None)) is not None), None)
         peer = call.peer() if call is not None else ""
         sender = of_grpc(peer.decode() if isinstance(peer, bytes) else peer)
-        return self._pool.work(sender, partial(fn, *args, **kwargs))
+        future: Future[Any] = Future()
+        self._pool.work(sender, partial(_resolve, future, partial(fn, *args, **kwargs)))
+        return future
+
+
+def _resolve(future: Future[Any], action: Action) -> None:
+    """What an action returns or raises is for who waits."""
+    if not future.set_running_or_notify_cancel():
+        return
+    try:
+        future.set_result(action())
+    except BaseException as error:
+        future.set_exception(error)

@@ -10,21 +10,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections import deque
-from collections.abc import Callable
-from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from collectors.collector import CollectorFailed
 from collectors.otlp import answer, tls
 from collectors.otlp.answer import StatusCode
-from collectors.otlp.body import TooLarge, compression_of, encoding_of
+from collectors.otlp.body import Compression, TooLarge, compression_of, encoding_of
 from collectors.otlp.config import ReceiverConfig
 from collectors.otlp.connections import WithoutContent, bound
 from collectors.otlp.endpoint import Endpoint, bind, parse_endpoint
-from collectors.otlp.fair_pool import FairPool
 from collectors.otlp.gate import ACKNOWLEDGE_SECONDS, Gate, Refusal, refusal_of
+from collectors.otlp.hand_over import QUICK_BYTES, HandOver
 from collectors.otlp.in_flight import Holding
 from collectors.otlp.senders import Recent, Sender, of_socket
 from collectors.sink import Accepted, Encoding, IntakeMeter, MalformedRequest, Overloaded, Signal, SpanSink
@@ -36,7 +33,6 @@ if TYPE_CHECKING:
 
 METRICS = "metrics"
 _SUFFIXES = {"/v1/traces": Signal.TRACES, "/v1/logs": Signal.LOGS, "/v1/metrics": METRICS}
-_THREADS = 4
 _STOP_SECONDS = 3.0
 _LINGER_SECONDS = 2.0  # for what a refused client is still sending, so that it reads our answer
 IDLE_SECONDS = 75.0
@@ -67,8 +63,7 @@ class HttpReceiver:
         self._acknowledge_seconds = acknowledge_seconds
         self._idle_seconds = idle_seconds
         self._runner: web.ServerRunner | None = None
-        self._pool: FairPool | None = None
-        self._answers: _Answers | None = None
+        self._hand_over: HandOver | None = None
         self._endpoints: tuple[str, ...] = ()
 
     @property
@@ -106,7 +101,7 @@ class HttpReceiver:
             lingering_time=_LINGER_SECONDS,
         )
         self._runner = web.ServerRunner(server, shutdown_timeout=_STOP_SECONDS)
-        self._pool, self._answers = FairPool(_THREADS, "otlp-http"), _Answers(asyncio.get_running_loop())
+        self._hand_over = HandOver("otlp-http", self._acknowledge_seconds)
         await self._runner.setup()
         bound(self._runner.server, "otlp")
         answer_neutrally(self._runner.server, _unreadable)
@@ -138,9 +133,9 @@ class HttpReceiver:
         runner, self._runner = self._runner, None
         if runner is not None:
             await runner.cleanup()
-        pool, self._pool = self._pool, None
-        if pool is not None:
-            await asyncio.to_thread(pool.shutdown)
+        hand_over, self._hand_over = self._hand_over, None
+        if hand_over is not None:
+            await hand_over.close()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer any request; whatever goes wrong becomes an answer, too."""
@@ -167,10 +162,12 @@ class HttpReceiver:
         compression = compression_of(",".join(request.headers.getall("Content-Encoding", [])))
         if compression is None:
             raise self._gate.unsupported("the Content-Encoding should be gzip, deflate or none")
+        assert self._hand_over is not None
         with self._gate.in_flight.hold(sender) as holding:
             body = await self._read(request, holding)
             take = partial(self._gate.take, body, compression, signal, encoding, holding, now)
-            return await self._durable(sender, take)
+            quick = len(body) <= QUICK_BYTES and encoding is Encoding.PROTOBUF and compression is Compression.NONE
+            return await self._hand_over.durable(sender, take, quick=quick)
 
     def _admit(self, request: web.BaseRequest) -> tuple[Sender, float]:
         """Who sends, and when; raises the Refusal of a request that is not to be read."""
@@ -179,21 +176,6 @@ class HttpReceiver:
         now = asyncio.get_running_loop().time()
         self._gate.admit(request.headers.get("Authorization"), sender, now)
         return sender, now
-
-    async def _durable(self, sender: Sender, take: Callable[[], Future[Accepted]]) -> Accepted:
-        """Hand over on a thread of the pool, and wait until the data are durable.
-
-        The loop is woken when that is so, once for all that are durable by then; a request that is given up does not cancel the sink's future.
-        """
-        assert self._pool is not None and self._answers is not None
-        loop = asyncio.get_running_loop()
-        waiter: asyncio.Future[Accepted] = loop.create_future()
-        self._pool.work(sender, partial(_hand_over, take, partial(self._answers.tell, waiter)))
-        late = loop.call_later(self._acknowledge_seconds, _fail, waiter, TimeoutError())
-        try:
-            return await waiter
-        finally:
-            late.cancel()
 
     async def _read(self, request: web.BaseRequest, holding: Holding) -> bytes:
         """The body, refused as soon as it is too large or there is no room for it; raises Refusal."""
@@ -226,51 +208,6 @@ class HttpReceiver:
                 holding.grow(len(piece))
             pieces.append(piece)
         return b"".join(pieces)
-
-
-class _Answers:
-    """Brings to the event loop what came of requests; `tell` may be called from any thread."""
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
-        self._told: deque[tuple[asyncio.Future[Accepted], Future[Accepted]]] = deque()
-        self._called = False
-
-    def tell(self, waiter: asyncio.Future[Accepted], done: Future[Accepted]) -> None:
-        """Wake the loop, unless it has been woken and has not looked yet."""
-        self._told.append((waiter, done))
-        if not self._called:
-            self._called = True
-            with contextlib.suppress(RuntimeError):  # the loop has ended
-                self._loop.call_soon_threadsafe(self._look)
-
-    def _look(self) -> None:
-        self._called = False  # before looking: what is told from now on calls again
-        while self._told:
-            _settle(*self._told.popleft())
-
-
-def _hand_over(take: Callable[[], Future[Accepted]], tell: Callable[[Future[Accepted]], None]) -> None:
-    """On a thread of the pool: let the sink take a request, and tell what comes of it."""
-    try:
-        durable = take()
-    except Exception as error:
-        durable = Future()
-        durable.set_exception(error)
-    durable.add_done_callback(tell)
-
-
-def _settle(waiter: asyncio.Future[Accepted], done: Future[Accepted]) -> None:
-    error = done.exception()
-    if error is not None:
-        _fail(waiter, error)
-    elif not waiter.done():
-        waiter.set_result(done.result())
-
-
-def _fail(waiter: asyncio.Future[Accepted], error: BaseException) -> None:
-    if not waiter.done():
-        waiter.set_exception(error)
 
 
 def _signal_of(request: web.BaseRequest) -> Signal | str:

@@ -33,30 +33,44 @@ def pool(gate: threading.Event) -> Iterator[FairPool]:
 def test_senders_are_worked_off_in_turn(pool: FairPool, gate: threading.Event) -> None:
     """Behind a hundred pieces of one address another address comes second; of one address its connections come in turn, each in its order."""
     done: list[object] = []
-    pool.work(Sender("flood", "0"), gate.wait)
+    pool.work(Sender("flood", "first"), gate.wait)
     for number in range(100):
         pool.work(Sender("flood", str(number % 2)), partial(done.append, number))
-    polite = pool.work(Sender("polite", "0"), partial(done.append, "polite"))
+    pool.work(Sender("polite", "0"), partial(done.append, "polite"))
     gate.set()
-    polite.result(5)
     pool.shutdown()
     assert done.index("polite") <= 1
     assert [number for number in done if number != "polite"] == list(range(100))
-    assert pool._queues == {}
+    assert pool._waiting == {}
 
 
-def test_a_result_and_a_fault_reach_who_waits(pool: FairPool) -> None:
-    """What an action returns or raises is in its future, and the threads live on."""
+def test_as_many_threads_work_as_there_is_work() -> None:
+    """Pieces that wait for each other are all under way at once, up to the number of threads; one after the other they need one thread."""
+    pool, together = FairPool(3, "test"), threading.Barrier(4)
+    for number in range(3):
+        pool.work(Sender("a", str(number)), partial(together.wait, 5))
+    together.wait(5)
+    pool.shutdown()
+    single, done = FairPool(3, "test"), threading.Event()
+    single.work(Sender("a", "1"), done.set)
+    assert done.wait(5)
+    single.shutdown()
+    assert (len(pool._threads), len(single._threads)) == (3, 1)
+
+
+def test_a_result_and_a_fault_reach_grpc(pool: FairPool) -> None:
+    """What a call returns or raises is in its future, and the threads live on; nothing is taken after the end."""
 
     def fails() -> None:
         raise KeyError("wrong")
 
+    calls = GrpcPool(pool)
     with pytest.raises(KeyError):
-        pool.work(Sender("a", "1"), fails).result(5)
-    assert pool.work(Sender("a", "1"), lambda: 7).result(5) == 7
+        calls.submit(fails).result(5)
+    assert calls.submit(lambda: 7).result(5) == 7
     pool.shutdown()
     with pytest.raises(RuntimeError):
-        pool.work(Sender("a", "1"), lambda: 7)
+        calls.submit(lambda: 7)
 
 
 @pytest.mark.parametrize("peer", ["ipv4:10.0.0.1:5", b"ipv4:10.0.0.1:5"])
@@ -68,20 +82,22 @@ def test_the_sender_of_a_grpc_call_is_found_in_what_grpc_submits(
     event = SimpleNamespace(call=SimpleNamespace(peer=lambda: peer))
     call = GrpcPool(pool).submit(lambda function, _event: function(), lambda: 7, event)
     strange = GrpcPool(pool).submit(lambda: 8)
-    assert {"10.0.0.1", "unknown"} <= set(pool._queues)
+    assert {"10.0.0.1", "unknown"} <= set(pool._waiting)
     gate.set()
     assert (call.result(5), strange.result(5)) == (7, 8)
 
 
 def test_what_comes_after_the_end_takes_nobodys_place(pool: FairPool, gate: threading.Event) -> None:
     """Work that is refused because the pool shuts down keeps nothing that was taken from being done."""
+    done: list[int] = []
     pool.work(Sender("flood", "0"), gate.wait)
-    taken = [pool.work(Sender("early", "0"), partial(str, number)) for number in range(3)]
+    for number in range(3):
+        pool.work(Sender("early", "0"), partial(done.append, number))
     pool.shutdown(wait=False)
     for number in range(3):
         with pytest.raises(RuntimeError):
             pool.work(Sender(f"late{number}", "0"), str)
     gate.set()
     pool.shutdown()
-    assert all(one.done() for one in taken)
-    assert pool._queues == {}
+    assert done == [0, 1, 2]
+    assert pool._waiting == {}
