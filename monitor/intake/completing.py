@@ -72,8 +72,7 @@ class Completing:
 
     def _beside(self, due: Due, agents: frozenset[int], settle: Settle) -> Settled:
         trace_id = due.taken.trace_id.hex()
-        until = max((span.end_time_unix_nano for span in due.material.spans.spans), default=0)
-        body = self._setups.of(agents, trace_id, until)
+        body = self._setups.of(agents, trace_id, _until(due))
         if not body:
             self._setups.lacks(trace_id, agents)
             return due.alone
@@ -84,6 +83,14 @@ class Completing:
             return due.alone
         return replace(settled, spans=due.alone.spans, duplicates=due.alone.duplicates, late=due.alone.late)
 
+    def beside(self, due: Due) -> Due:
+        """A trace that is put together with others, with what its agents were set up with elsewhere."""
+        ties = due.alone.ties
+        if ties.pieces or not ties.agents:
+            return due
+        body = _or(b"", due.taken, lambda: self._setups.of(ties.agents, due.taken.trace_id.hex(), _until(due)))
+        return replace(due, material=_with(due.material, body)) if body else due
+
     def revised(self, due: Due, settle: Settle) -> Sequence[Ready]:
         """Runs that were stored before what set their agents up came: revisions with it. When all that is being settled is stored."""
         return _or((), due.taken, lambda: tuple(self._revised(due, settle)))
@@ -91,7 +98,7 @@ class Completing:
     def _revised(self, due: Due, settle: Settle) -> Iterator[Ready]:
         for trace_id in self._setups.lacking(_own(due)):
             stored = self._store.trace(trace_id)
-            if stored is None or not stored.invocations or stored.spans is None:
+            if stored is None or not stored.invocations or stored.spans is None or self._is_part(trace_id):
                 continue
             ended_at = max(one.invocation.ended_at for one in stored.invocations)
             body = self._setups.of({setup.key for setup in _own(due)}, trace_id, ended_at)
@@ -102,6 +109,10 @@ class Completing:
             if body:
                 settled = settle(taken, decoded(body, b"", behind), stored)
                 yield Ready((), replace(settled, spans=0, duplicates=0, late=0))
+
+    def _is_part(self, trace_id: str) -> bool:
+        """Whether a run lies in several traces: then its own alone is not the whole of it, and it stays as it is."""
+        return any(one.pieces for one in self._store.tied_traces([trace_id], [], [], 0))
 
 
 def _or(otherwise: _Found, taken: Taken, ask: Callable[[], _Found]) -> _Found:
@@ -119,6 +130,10 @@ def _own(due: Due) -> Sequence[SetUp]:
     """The set-ups in the trace itself, not those that are stored beside it."""
     trace_id = due.taken.trace_id.hex()
     return [setup for setup in due.alone.ties.setups if setup.trace_id == trace_id]
+
+
+def _until(due: Due) -> int:
+    return max((span.end_time_unix_nano for span in due.material.spans.spans), default=0)
 
 
 def _with(material: Material, body: bytes) -> Material:

@@ -40,6 +40,11 @@ class Held:
         """Whether no other may wait."""
         return len(self._traces) >= MAX_HELD
 
+    @property
+    def crowded(self) -> bool:
+        """Whether no more traces may wait that nothing would be kept of."""
+        return len(self._traces) >= MAX_HELD // 4
+
     def __contains__(self, trace_id: str) -> bool:
         return trace_id in self._traces
 

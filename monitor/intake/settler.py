@@ -288,9 +288,10 @@ class Settler:
     def _read_again(self, taken: Taken, now: float) -> Due | None:
         """Read back a trace that waited for its turn: nothing of it is stored."""
         due = self._due(taken, None, now)
-        if due is not None:
-            self._count_read(due)
-        return due
+        if due is None:
+            return None
+        self._count_read(due)
+        return self._completing.beside(due)
 
     def _settle_turns(self, work: _Work, loose: Sequence[Due], moment: Moment) -> list[Ready]:
         if not loose:
@@ -302,7 +303,8 @@ class Settler:
             work.left.append(taken)  # given back, should the store fail
 
         try:
-            outcome = self._turns.settle(loose, moment, note)
+            work.setups += filter(self._completing.note, loose)
+            outcome = self._turns.settle(list(map(self._completing.beside, loose)), moment, note)
         except StoreUnwritable:
             raise
         except Exception as error:  # a fault of ours: each by itself, then, or nothing would settle any more
@@ -389,9 +391,7 @@ class Settler:
 
 @dataclass(slots=True)
 class _Work:
-    """A step under way: traces that are neither stored nor given back, those that could not be stored, what has been done, and what sets
-    agents up.
-    """
+    """A step under way: traces that are neither stored nor given back, those that could not be stored, what is done, what sets agents up."""
 
     left: list[Taken]
     unstorable: list[Taken]

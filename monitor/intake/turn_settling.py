@@ -148,7 +148,8 @@ class TurnSettling:
             patience = 2 * rules.settle_after
         until = max([moment.listening_since, *lasts]) + patience
         settles = any(one.taken.settled_by is not SettledBy.ROOT_ENDED or one.stored is not None for one in inside)
-        if settles or moment.now >= until or self._held.full:
+        crowded = self._held.full or (bool(inside) and self._held.crowded and all(map(_is_nothing, inside)))
+        if settles or moment.now >= until or crowded:
             return None
         for one in inside:
             self._held.put(_loose(one, None), one.taken.trace.last_received)
@@ -194,18 +195,20 @@ class TurnSettling:
 def _loose(due: Due, before: Loose | None) -> Loose:
     """What is due as what it may belong to is found by; `before` is what is stored of it."""
     ties = due.alone.ties
+    trace_id = due.taken.trace_id.hex()  # beside its spans there may be those that set its agent up
     starts: list[int] = []
     if ties.linked is not None or not ties.pieces:
-        starts += [span.start_time_unix_nano for span in due.material.spans.spans]
+        starts += [span.start_time_unix_nano for span in due.material.spans.spans if span.trace_id == trace_id]
         starts += [before.start] if before is not None and before.start else []
     turn = before.turn if before is not None else None
-    return Loose(due.taken.trace_id.hex(), turn, ties.pieces, ties.linked, min(starts, default=0))
+    return Loose(trace_id, turn, ties.pieces, ties.linked, min(starts, default=0))
 
 
 def _nothing_by_itself(come: Iterable[Due]) -> Ready | None:
     """A trace that only passed messages on, and belongs to no run: traffic of which nothing is kept."""
-    for one in come:
-        told = one.alone.settlement
-        if one.stored is None and told.spans is None and not told.changes:
-            return Ready((one.taken,), one.alone)
-    return None
+    return next((Ready((one.taken,), one.alone) for one in come if _is_nothing(one)), None)
+
+
+def _is_nothing(due: Due) -> bool:
+    told = due.alone.settlement
+    return due.stored is None and told.spans is None and not told.changes

@@ -24,14 +24,13 @@ def linking(span: Sent, *links: tuple[str, str], kind: int = INTERNAL) -> SpanMe
     return made
 
 
-def agent(trace: str, parent: str = "", at: float = 0.0, until: float = 9.0, name: str = "") -> SpanMessage:
+def agent(trace: str, parent: str = "", at: float = 0.0, until: float = 9.0, asked: str = "") -> SpanMessage:
     """A run of the agent that is called like its trace. Its span is `<trace>.agent`."""
-    own = name or trace
     attributes = {
         "gen_ai.operation.name": "invoke_agent",
-        "gen_ai.agent.name": own,
-        "gen_ai.input.messages": message("user", f"Do {own}."),
-        "gen_ai.output.messages": message("assistant", f"Done {own}."),
+        "gen_ai.agent.name": trace,
+        "gen_ai.input.messages": message("user", asked or f"Do {trace}."),
+        "gen_ai.output.messages": message("assistant", f"Done {trace}."),
     }
     return linking(Sent(trace, f"{trace}.agent", parent, at, until, attributes))
 
@@ -66,6 +65,16 @@ def chat(trace: str, parent: str, at: float, until: float) -> SpanMessage:
         "gen_ai.output.messages": message("assistant", f"Told {trace}."),
     }
     return linking(Sent(trace, f"{trace}.chat", parent, at, until, attributes))
+
+
+def set_up(name: str) -> SpanMessage:
+    """An agent is made, in a trace of its own."""
+    attributes = {
+        "gen_ai.operation.name": "create_agent",
+        "gen_ai.agent.name": name,
+        "gen_ai.system_instructions": f"Be {name}.",
+    }
+    return linking(Sent(f"{name}.made", f"{name}.made", "", -60.0, -59.0, attributes))
 
 
 def asking(trace: str, at: float = 0.0) -> list[SpanMessage]:
@@ -136,6 +145,9 @@ CASES: dict[str, list[SpanMessage]] = {
     ],
     "the sender is missing": worker("worker", ("gone", "gone.send")),
     "the sender's trace is here, but not its span": [*asking("asker"), *worker("worker", ("asker", "lost"))],
+    "a sender that was set up elsewhere": [
+        set_up("asker"), *asking("asker"), *worker("worker", ("asker", "asker.send")),
+    ],
     "a circle": [*worker("one", ("two", "two.tool")), *worker("two", ("one", "one.tool"), at=3.5)],
 }  # fmt: skip
 

@@ -27,6 +27,7 @@ RUNS = {  # by case: the root of each invocation, the agents of its tool calls, 
     "a new turn": [("before.agent", (), 0), ("turn.agent", (), 0)],
     "a new turn out of a queue": [("before.agent", (), 0), ("turn.agent", (None,), 0)],
     "a request without an agent": [("worker.agent", (None,), 0)],
+    "a sender that was set up elsewhere": [("asker.agent", (None, "worker"), 0)],
     "the sender is missing": [("worker.agent", (None,), 0)],
     "the sender's trace is here, but not its span": [("asker.agent", (None,), 0), ("worker.agent", (None,), 0)],
 }
