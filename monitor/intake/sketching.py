@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from collectors.otlp.request import RawItem, RawItems
 from collectors.sink import MalformedRequest, Signal
@@ -20,8 +20,7 @@ from monitor.model.origin import collector_of
 from monitor.model.run import InvocationChange, JournalPosition
 
 
-@dataclass(frozen=True, slots=True)
-class Head:
+class Head(NamedTuple):
     """A taken trace, and its settlement by the head of its invocation."""
 
     taken: Taken
@@ -44,12 +43,13 @@ def sketched(
         parts = _parts(places, frames, dropped)
     except (FrameUnreadable, MalformedRequest):
         return None
-    spans = [one for items, chosen in parts for one in chosen]
+    spans = parts[0][1] if len(parts) == 1 else [one for _, chosen in parts for one in chosen]
     context = AssemblyContext(taken.settled_by, collector_of(taken.trace.collector))
     found = sketch(spans, taken.trace_id.hex(), context)
     if found is None:
         return None
-    blob = stored_spans.pack(b"".join([items.request(chosen) for items, chosen in parts]), b"") if found else None
+    pieces = [piece for items, chosen in parts for piece in items.pieces(chosen)] if found else []
+    blob = stored_spans.pack_pieces(pieces) if found else None
     for position, ordinals in places.items():
         frames.settled(position, len(ordinals))
     changes = tuple([InvocationChange(one.invocation, one.span_ids, "", assembled=False) for one in found])

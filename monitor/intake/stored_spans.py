@@ -7,6 +7,7 @@ compressed by zlib in codec 1 (earlier versions), by zstd in codec 2.
 from __future__ import annotations
 
 import zlib
+from collections.abc import Sequence
 
 from monitor.compression import FAULTS, compressed, decompressed
 
@@ -20,6 +21,11 @@ class UnknownCodec(ValueError):
 def pack(traces: bytes, logs: bytes) -> bytes:
     """The blob of two export requests, either of which may be empty."""
     return _ZSTD + compressed(b"".join((len(traces).to_bytes(4, "big"), traces, logs)))
+
+
+def pack_pieces(traces: Sequence[bytes]) -> bytes:
+    """The blob of one export request of traces, given in pieces, each of which is copied once."""
+    return _ZSTD + compressed(b"".join((sum(map(len, traces)).to_bytes(4, "big"), *traces)))
 
 
 def unpack(blob: bytes) -> tuple[bytes, bytes]:
