@@ -212,7 +212,7 @@ def test_the_file_shrinks_after_the_retention(tmp_path: Path) -> None:
 def test_free_pages_are_given_back_by_the_thousand(tmp_path: Path) -> None:
     """One step gives back all of a thousand pages, not one: retention would else take minutes."""
     store = SqliteStore(tmp_path)
-    store.save_traces([settlement(invocation(), spans=os.urandom(4_000_000))])
+    store.save_traces([settlement(invocation(), spans=os.urandom(8_000_000))])
     store.forget(trace_id=invocation().trace_id)
     assert store._writer.call(lambda c: c.execute("PRAGMA freelist_count").fetchone()[0]) > 900
     assert store._writer.outside(give_back) == 0

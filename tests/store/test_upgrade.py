@@ -9,6 +9,7 @@ import pytest
 
 from monitor.model.verdict import Outcome
 from monitor.store.sqlite import SqliteStore
+from monitor.store.sqlite.finding import row_of
 from tests.contracts.store_material import T0, figures, invocation, pages, verdict_of
 
 FIRST = Path(__file__).parent / "first_schema.sql"
@@ -59,8 +60,34 @@ def test_what_was_pending_is_judged_on(upgraded: SqliteStore) -> None:
     upgraded.close()
 
 
+def columns(file: Path) -> dict[str, list[tuple[object, ...]]]:
+    """The columns of each table."""
+    with sqlite3.connect(file) as connection:
+        names = [name for kind, name, _ in schema(file) if kind == "table"]
+        found = {name: connection.execute(f"SELECT * FROM pragma_table_info('{name}')").fetchall() for name in names}
+    connection.close()
+    return found
+
+
 def test_the_schema_is_that_of_a_new_store(upgraded: SqliteStore, tmp_path: Path) -> None:
-    """An upgraded database has every table, column and index of a fresh one, and no other."""
+    """An upgraded database has every table, column and index of a fresh one, but for the index of ids, which a fresh one has of few."""
     upgraded.close()
     SqliteStore(tmp_path / "fresh").close()
-    assert schema(tmp_path / "rubricd.db") == schema(tmp_path / "fresh" / "rubricd.db")
+    old, new = tmp_path / "rubricd.db", tmp_path / "fresh" / "rubricd.db"
+    assert columns(old) == columns(new)
+    differing = {name for _, name, _ in set(schema(old)) ^ set(schema(new))}
+    assert differing == {"invocations", "invocations_by_trace", "invocations_elsewhere"}
+
+
+@pytest.mark.parametrize("kind", ["old", "new"])
+def test_an_invocation_is_found_by_its_id_without_a_scan(upgraded: SqliteStore, tmp_path: Path, kind: str) -> None:
+    """Neither kind of database reads whole tables, or whole traces, for an id."""
+    upgraded.close()
+    if kind == "new":
+        SqliteStore(tmp_path / "new").close()
+    with sqlite3.connect(tmp_path / ("" if kind == "old" else "new") / "rubricd.db") as connection:
+        plan = connection.execute(f"EXPLAIN QUERY PLAN SELECT {row_of('?1')}", ("a-b",)).fetchall()
+    connection.close()
+    steps = [step for *_, step in plan if "invocations" in step or "own" in step or "other" in step]
+    assert len(steps) == 2
+    assert all("SEARCH" in step and "id=?" in step for step in steps), steps

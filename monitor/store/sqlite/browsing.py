@@ -17,6 +17,7 @@ from monitor.model.run import AssembleLater, Page
 from monitor.store.sqlite.blobs import unpacked_json
 from monitor.store.sqlite.content import opening
 from monitor.store.sqlite.conversations import opening_of
+from monitor.store.sqlite.finding import row_of
 from monitor.store.sqlite.heads import FROM_HEAD, HEAD, read_or_bare
 from monitor.store.sqlite.keyset import Conditions, keyset_page
 from monitor.store.sqlite.ties import OF_TURN
@@ -231,7 +232,7 @@ _DRAW = """
 def open_draws(connection: sqlite3.Connection, labeler: str, since: float) -> list[LabelDraw]:
     """See `Store.open_draws`. Draws are numbered, so the shorter id comes first."""
     rows = connection.execute(
-        f"""SELECT {_DRAW} JOIN invocations i ON i.id = d.invocation_id
+        f"""SELECT {_DRAW} JOIN invocations i ON i.n = {row_of("d.invocation_id")}
             LEFT JOIN labels l ON l.invocation = i.n AND l.rubric = d.rubric AND l.labeler = ?
             WHERE d.created_at >= ? AND l.n IS NULL AND i.has_content = 1
             ORDER BY d.created_at, length(d.draw_id), d.draw_id""",

@@ -16,6 +16,10 @@ from monitor.store.sqlite.migrations import migrate
 BUSY_SECONDS = 10.0
 """How long to wait for another process's transaction; ours last well below a second."""
 _OLDEST = (3, 37, 0)
+_PAGE_BYTES = 8192
+"""Of a new database. A trace's raw spans take 4 to 9 kB: in SQLite's own pages of 4 kB each is written as two or three. Still larger ones cost where
+ids are looked up by: these are random, and each puts a page of their index into the log.
+"""
 _WRITER = """
     PRAGMA temp_store = MEMORY;
     PRAGMA secure_delete = ON;
@@ -46,7 +50,8 @@ def open_for_writing(path: Path) -> sqlite3.Connection:
 
 
 def _prepare(connection: sqlite3.Connection, path: Path) -> None:
-    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # has an effect before the first table only
+    connection.execute(f"PRAGMA page_size = {_PAGE_BYTES}")
+    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # both have an effect before the first table only
     mode = connection.execute("PRAGMA journal_mode = WAL").fetchone()[0]
     if mode != "wal":
         raise unwritable(path, f"its file system cannot share memory (journal mode {mode}): use a local disk")

@@ -27,6 +27,7 @@ from monitor.model.run import AssembleLater, InvocationChange
 from monitor.store.sqlite.blobs import packed_ids
 from monitor.store.sqlite.content import opening
 from monitor.store.sqlite.earlier import keep_conversation
+from monitor.store.sqlite.finding import row_of
 from monitor.store.sqlite.heads import FROM_HEAD, HEAD, read_or_bare
 from monitor.store.sqlite.revising import revise
 from monitor.store.sqlite.turns import hold_new_turns, let_go, release_turns, set_aside
@@ -243,7 +244,7 @@ def _insert(
     now: float,
 ) -> int:  # fmt: skip
     name = conversation_name(key)
-    if connection.execute("SELECT 1 FROM invocations WHERE id = ?", (name,)).fetchone() is not None:
+    if connection.execute(f"SELECT {row_of('?1')}", (name,)).fetchone()[0] is not None:
         name = conversation_name(key, taken=True)
     whole = values | {
         "id": name,

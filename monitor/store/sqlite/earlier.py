@@ -15,6 +15,7 @@ from monitor.model.invocation import Invocation
 from monitor.model.verdict import Verdict
 from monitor.model.wire import invocation_from_json, invocation_json, verdict_json
 from monitor.store.sqlite.blobs import packed_json, unpacked_json
+from monitor.store.sqlite.finding import row_of
 from monitor.store.sqlite.heads import FROM_HEAD, HEAD, has_stored_content, read_stored
 from monitor.store.sqlite.values import text
 
@@ -69,8 +70,8 @@ def erase(connection: sqlite3.Connection, invocations: Iterable[tuple[int]]) -> 
 def earlier_revisions(connection: sqlite3.Connection, invocation_id: str) -> Sequence[EarlierRevision]:
     """See `Store.earlier_revisions`."""
     rows = connection.execute(
-        """SELECT e.invocation, e.revision, e.body FROM earlier_invocations e JOIN invocations i ON i.n = e.invocation
-           WHERE i.id = ? ORDER BY e.revision DESC""",
+        f"""SELECT invocation, revision, body FROM earlier_invocations WHERE invocation = {row_of("?1")}
+            ORDER BY revision DESC""",  # noqa: S608
         (text(invocation_id),),
     ).fetchall()
     found = (
@@ -87,7 +88,9 @@ def _read(connection: sqlite3.Connection, invocation_id: str, revision: int, kep
     """An invocation as it was kept; a conversation of the turns that it had, as these are now. None when none of them is left."""
     if not is_conversation(invocation_id):
         return invocation_from_json(kept)
-    rows = (connection.execute(f"SELECT {HEAD} {FROM_HEAD} WHERE i.id = ?", (name,)).fetchone() for name in kept)
+    rows = (
+        connection.execute(f"SELECT {HEAD} {FROM_HEAD} WHERE i.n = {row_of('?1')}", (name,)).fetchone() for name in kept
+    )
     turns = sorted((read_stored(row) for row in rows if row is not None), key=turn_order)
     return conversation(turns, invocation_id, revision) if turns else None
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from monitor.model.conversation import PREFIX, ConversationKey, conversation_name, is_conversation
 from monitor.store.sqlite.erasure import erase_content, erase_spans, erase_what_was_said_of
+from monitor.store.sqlite.finding import row_of
 from monitor.store.sqlite.ties import OF_TURN, with_turns
 from monitor.store.sqlite.turns import conversations_of
 from monitor.store.sqlite.values import compact
@@ -152,8 +153,8 @@ def _of_name(connection: sqlite3.Connection, asked: str) -> ConversationKey | No
     """The conversation of a full name: that of its row, else the one that its suffix tells."""
     name = asked if asked.startswith(PREFIX) else f"{PREFIX}{asked}"
     row = connection.execute(
-        """SELECT c.conversation_id, c.service, c.environment FROM invocations i JOIN conversations c ON c.n = i.conversation
-           WHERE i.id = ? AND i.turns IS NOT NULL""",
+        f"""SELECT c.conversation_id, c.service, c.environment FROM invocations i JOIN conversations c ON c.n = i.conversation
+            WHERE i.n = {row_of("?1")} AND i.turns IS NOT NULL""",  # noqa: S608
         (name,),
     ).fetchone()
     if row is not None:

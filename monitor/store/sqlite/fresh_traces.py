@@ -13,6 +13,7 @@ from monitor.model.invocation import Invocation
 from monitor.model.run import InvocationChange, JournalPosition, TraceSettlement
 from monitor.model.tallies import TallyName
 from monitor.store.sqlite.blobs import packed_ids
+from monitor.store.sqlite.finding import is_elsewhere
 from monitor.store.sqlite.heads import HEAD_COLUMNS, Profiles, head_values
 from monitor.store.sqlite.tallies import Counting
 from monitor.store.sqlite.turns import any_known, note_turn
@@ -30,8 +31,8 @@ FUTURE_NS = 366 * 86400 * 10**9
 _COLUMNS = (*HEAD_COLUMNS, "window_at", "kept_below", "digest", "span_ids", "assembled")
 """The columns of `PreparedChange.values`, in its order."""
 
-_INSERT = f"""INSERT INTO invocations (n, id, trace, profile, settled_at, unconsidered, has_content, {", ".join(_COLUMNS)})
-              VALUES (?, ?, ?, ?, ?, ?, 1{", ?" * len(_COLUMNS)})"""  # noqa: S608
+_INSERT = f"""INSERT INTO invocations (n, id, trace, profile, settled_at, unconsidered, elsewhere, has_content, {", ".join(_COLUMNS)})
+              VALUES (?, ?, ?, ?, ?, ?, 0, 1{", ?" * len(_COLUMNS)})"""  # noqa: S608
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +75,23 @@ def split_fresh(
         )
     }
     used = {invocation_id for invocation_id, count in Counter(ids).items() if count > 1}
-    used |= {row[0] for row in _among(connection, "SELECT id FROM invocations WHERE id IN", ids)}
+    used |= {row[0] for row in _among(connection, "SELECT id FROM invocations WHERE elsewhere = 1 AND id IN", ids)}
     fresh: list[PreparedTrace] = []
     others: list[PreparedTrace] = []
     for trace in prepared:
         told = trace.settlement
         alone = told.tie is None or told.tie.turn is None
         is_fresh = alone and not told.merged and told.trace_id not in taken and told.trace_id not in forgotten
-        is_fresh = is_fresh and not any(_is_special(one.change.invocation, used, forgotten) for one in trace.changes)
+        is_fresh = is_fresh and not any(
+            _is_special(one.change.invocation, told.trace_id, used, forgotten) for one in trace.changes
+        )
         (fresh if is_fresh else others).append(trace)
     return fresh, others
 
 
-def _is_special(one: Invocation, used: Collection[str], forgotten: Collection[str]) -> bool:
+def _is_special(one: Invocation, trace_id: str, used: Collection[str], forgotten: Collection[str]) -> bool:
+    if is_elsewhere(text(one.id), trace_id):
+        return True
     return text(one.id) in used or (one.conversation_id is not None and text(one.conversation_id) in forgotten)
 
 
@@ -180,6 +185,7 @@ def new_values(told: TraceSettlement, trace: int, invocation: Invocation) -> dic
     return {
         "id": text(invocation.id),
         "trace": trace,
+        "elsewhere": int(is_elsewhere(text(invocation.id), told.trace_id)),
         "settled_at": told.settled_at,
         "unconsidered": len(told.monitors),
     }

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import astuple
 
 from monitor.model.labels import Against, HumanLabel, JudgeCheck, Label, LabelDraw, Labelled
+from monitor.store.sqlite.finding import row_of
 from monitor.store.sqlite.values import text
 
 
@@ -23,8 +24,8 @@ def save_labels(connection: sqlite3.Connection, labels: Sequence[HumanLabel], no
     """See `Store.save_labels`."""
     refused = []
     for place, label in enumerate(labels):
-        found = connection.execute("SELECT n FROM invocations WHERE id = ?", (label.invocation_id,)).fetchone()
-        if found is None or not _drawn_as_said(connection, label):
+        found = connection.execute(f"SELECT {row_of('?1')}", (label.invocation_id,)).fetchone()
+        if found[0] is None or not _drawn_as_said(connection, label):
             refused.append(place)
             continue
         connection.execute(

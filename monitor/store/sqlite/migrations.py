@@ -7,7 +7,7 @@ that erasing content is a delete that leaves all figures alone. Times are second
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from monitor.store.protocol import StoreTooNew
 
@@ -223,7 +223,21 @@ MIGRATIONS = (
     -- The row of a conversation is found without looking at its turns: there may be very many.
     CREATE INDEX conversation_rows ON invocations (conversation) WHERE turns IS NOT NULL;
     """,
+    """
+    -- 0: the trace that the id begins with is the invocation's own and leads to it (see `finding`); of before, when ids had an index, all have 1.
+    ALTER TABLE invocations ADD COLUMN elsewhere INTEGER NOT NULL DEFAULT 1;
+    """,
 )
+
+_NEW = (
+    ("id TEXT NOT NULL UNIQUE, trace INTEGER", "id TEXT NOT NULL, trace INTEGER"),
+    (
+        "CREATE INDEX invocations_by_trace ON invocations (trace);",
+        "CREATE UNIQUE INDEX invocations_by_trace ON invocations (trace, id);",
+    ),
+)
+_NEW_ONLY = "CREATE UNIQUE INDEX invocations_elsewhere ON invocations (id) WHERE elsewhere = 1;"
+"""A new database has no index of all invocations' ids; taking that of an old one away would mean writing all of the table anew."""
 
 
 def migrate(connection: sqlite3.Connection) -> None:
@@ -238,7 +252,7 @@ def migrate(connection: sqlite3.Connection) -> None:
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
-        for script in MIGRATIONS[_version(connection) :]:  # looked at again: another process may have been first
+        for script in _scripts(_version(connection)):  # looked at again: another process may have been first
             for statement in _statements(script):
                 connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
@@ -247,6 +261,15 @@ def migrate(connection: sqlite3.Connection) -> None:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
         raise
+
+
+def _scripts(version: int) -> Sequence[str]:
+    if version:
+        return MIGRATIONS[version:]
+    first, *others = MIGRATIONS
+    for before, instead in _NEW:
+        first = first.replace(before, instead)
+    return first, *others, _NEW_ONLY
 
 
 def _version(connection: sqlite3.Connection) -> int:

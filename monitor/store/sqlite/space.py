@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 
-_PAGES_AT_ONCE = 4096
+_PAGES_AT_ONCE = 2048
 _PATIENCE_MILLISECONDS = 100
 
 

@@ -22,6 +22,7 @@ from monitor.store.sqlite.blobs import as_it_is, packed_ids, unpacked, unpacked_
 from monitor.store.sqlite.content import content_blob
 from monitor.store.sqlite.conversations import read_whole_or_bare
 from monitor.store.sqlite.erasure import erase_content
+from monitor.store.sqlite.finding import is_elsewhere, row_of
 from monitor.store.sqlite.forgetting import is_forgotten
 from monitor.store.sqlite.fresh_traces import (
     PreparedChange,
@@ -158,7 +159,8 @@ def _save_invocation(
 ) -> None:
     invocation = prepared.change.invocation
     found = connection.execute(
-        "SELECT n, revision, forgotten FROM invocations WHERE id = ?", (text(invocation.id),)
+        f"SELECT n, revision, forgotten FROM invocations WHERE n = {row_of('?1')}",  # noqa: S608
+        (text(invocation.id),),
     ).fetchone()
     if found is not None and found[1] >= invocation.revision:
         return
@@ -175,7 +177,8 @@ def _save_invocation(
         row = found[0]
         if keep:
             earlier.keep_invocation(connection, row)
-        revise(connection, row, values | {"trace": trace}, settlement.settled_at, rejudge=prepared.change.rejudge)
+        place = {"trace": trace, "elsewhere": int(is_elsewhere(text(invocation.id), settlement.trace_id))}
+        revise(connection, row, values | place, settlement.settled_at, rejudge=prepared.change.rejudge)
         if not keep:
             erase_content(connection, [row])
     if keep and prepared.content is not None:
@@ -188,7 +191,8 @@ def _save_invocation(
 def _mark_merged(connection: sqlite3.Connection, merged: str, holder: str) -> None:
     """Mark an invocation as part of another: it is considered, judged and counted in rates no more, and has no content of its own."""
     found = connection.execute(
-        "SELECT n, settled_at FROM invocations WHERE id = ? AND merged_into IS NOT ?", (text(merged), text(holder))
+        f"SELECT n, settled_at FROM invocations WHERE n = {row_of('?1')} AND merged_into IS NOT ?2",  # noqa: S608
+        (text(merged), text(holder)),
     ).fetchone()
     if found is None:
         return
@@ -252,7 +256,7 @@ def stored_invocation(connection: sqlite3.Connection, invocation_id: str, assemb
     seen: set[str] = set()
     while invocation_id not in seen:
         seen.add(invocation_id)
-        row = connection.execute(f"SELECT {HEAD} {FROM_HEAD} WHERE i.id = ?", (invocation_id,)).fetchone()
+        row = connection.execute(f"SELECT {HEAD} {FROM_HEAD} WHERE i.n = {row_of('?1')}", (invocation_id,)).fetchone()
         if row is None:
             return None
         merged_into = row[-3]
