@@ -44,33 +44,49 @@ def allowed(kind: str) -> int:
     return most if soft == resource.RLIM_INFINITY else max(16, min(most, int(soft * _SHARE)))
 
 
-def bound(server: web.Server | None, kind: str) -> None:
-    """Let a server of aiohttp, not listening yet, hold no more connections than `allowed`: one more is closed at once.
-
-    A receiver holds no more than half of them for one address, so that nobody can keep the others out.
+class Connections:
+    """The connections of one listener: no more than `allowed`, and of a receiver no more than half of them from one address, so that nobody can keep the
+    others out.
     """
+
+    def __init__(self, kind: str) -> None:
+        self._most = allowed(kind)
+        self._most_of_one = self._most // 2 if kind == "otlp" else self._most
+        self._addresses: dict[object, str] = {}
+        self._counts: Counter[str] = Counter()
+
+    def take(self, connection: object, transport: asyncio.Transport) -> bool:
+        """Count a new connection; False, and it is not counted, where there are too many."""
+        address = of_socket(transport.get_extra_info("peername")).address
+        if len(self._addresses) >= self._most or self._counts[address] >= self._most_of_one:
+            return False
+        self._addresses[connection] = address
+        self._counts[address] += 1
+        return True
+
+    def release(self, connection: object) -> None:
+        """A connection has ended; one that is not counted does no harm."""
+        address = self._addresses.pop(connection, None)
+        if address is not None:
+            self._counts[address] -= 1
+            if not self._counts[address]:
+                del self._counts[address]
+
+
+def bound(server: web.Server | None, kind: str) -> None:
+    """Let a server of aiohttp, not listening yet, hold no more connections than `Connections` takes: one more is closed at once."""
     assert server is not None
-    most = allowed(kind)
-    most_of_one = most // 2 if kind == "otlp" else most
+    connections = Connections(kind)
     take, lose = server.connection_made, server.connection_lost
-    addresses: dict[RequestHandler, str] = {}
-    counts: Counter[str] = Counter()
 
     def connection_made(handler: RequestHandler, transport: asyncio.Transport) -> None:
-        address = of_socket(transport.get_extra_info("peername")).address
-        if len(addresses) >= most or counts[address] >= most_of_one:
+        if connections.take(handler, transport):
+            take(handler, transport)
+        else:
             transport.close()
-            return
-        addresses[handler] = address
-        counts[address] += 1
-        take(handler, transport)
 
     def connection_lost(handler: RequestHandler, exc: BaseException | None = None) -> None:
-        address = addresses.pop(handler, None)
-        if address is not None:
-            counts[address] -= 1
-            if not counts[address]:
-                del counts[address]
+        connections.release(handler)
         lose(handler, exc)
 
     server.connection_made = connection_made  # type: ignore[method-assign]

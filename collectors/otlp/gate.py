@@ -90,7 +90,7 @@ class Gate:
         """Raise the Refusal of a request that is not to be read at all; `now` is seconds of a clock that never goes back."""
         if self.draining:
             raise self.refuse(Overloaded("this receiver is stopping"))
-        if self._tokens is not None and not self._tokens.accept(authorization):
+        if not self._knows(authorization):
             self._meter.rejected(self.name, RejectReason.UNAUTHORIZED)
             raise Refusal(
                 401, StatusCode.UNAUTHENTICATED, "send Authorization: Bearer with a token that is configured here"
@@ -99,6 +99,19 @@ class Gate:
             self._make_sure_of_room(sender, now)
         except Overloaded as error:
             raise self.refuse(error) from None
+
+    def admits(self, authorization: str | None, sender: Sender, now: float) -> bool:
+        """Whether `admit` would let a request in; counts nothing."""
+        if self.draining or not self._knows(authorization):
+            return False
+        try:
+            self._make_sure_of_room(sender, now)
+        except Overloaded:
+            return False
+        return True
+
+    def _knows(self, authorization: str | None) -> bool:
+        return self._tokens is None or self._tokens.accept(authorization)
 
     def _make_sure_of_room(self, sender: Sender, now: float) -> None:
         if self.in_flight.full:

@@ -13,15 +13,21 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from functools import partial
 
+from collectors.otlp.body import Compression
 from collectors.otlp.fair_pool import FairPool
 from collectors.otlp.senders import Sender
-from collectors.sink import Accepted
+from collectors.sink import Accepted, Encoding
 
 QUICK_BYTES = 1 << 20
-"""Up to this size a protobuf request that is not packed is taken apart within about a millisecond."""
+"""450 usual spans."""
 
 _THREADS = 3  # for the others: inflating leaves the interpreter to the rest, JSON of 64 MiB takes a second
 _Take = Callable[[], "Future[Accepted]"]
+
+
+def is_quick(length: int, encoding: Encoding, compression: Compression) -> bool:
+    """Whether a body of that many bytes is taken apart in about a millisecond at most."""
+    return length <= QUICK_BYTES and encoding is Encoding.PROTOBUF and compression is Compression.NONE
 
 
 class HandOver:
@@ -34,19 +40,17 @@ class HandOver:
         self._acknowledge_seconds = acknowledge_seconds
         self._answers = _Answers(self._loop)
 
-    async def durable(self, sender: Sender, take: _Take, *, quick: bool) -> Accepted:
-        """Let `take` hand a request to the sink on a thread, and wait until its data are durable; `quick` tells that it will not take long.
+    def begin(self, sender: Sender, take: _Take, *, quick: bool) -> asyncio.Future[Accepted]:
+        """Let `take` hand a request to the sink on a thread; resolves when its data are durable. `quick` tells that it will not take long.
 
-        Raises what `take` or its future raise, and TimeoutError; a request that is given up does not cancel the sink's future.
+        Fails with what `take` or its future raise, and with TimeoutError; who gives a request up does not cancel the sink's future.
         """
         waiter: asyncio.Future[Accepted] = self._loop.create_future()
+        late = self._loop.call_later(self._acknowledge_seconds, _fail, waiter, TimeoutError())
+        waiter.add_done_callback(lambda _: late.cancel())
         pool = self._quick if quick else self._others
         pool.work(sender, partial(_take, take, partial(self._answers.tell, waiter)))
-        late = self._loop.call_later(self._acknowledge_seconds, _fail, waiter, TimeoutError())
-        try:
-            return await waiter
-        finally:
-            late.cancel()
+        return waiter
 
     async def close(self) -> None:
         """Let what was taken end, and take nothing more."""

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Any
 from collectors.collector import CollectorFailed
 from collectors.otlp import answer, tls
 from collectors.otlp.answer import StatusCode
-from collectors.otlp.body import Compression, TooLarge, compression_of, encoding_of
+from collectors.otlp.body import TooLarge, compression_of, encoding_of
 from collectors.otlp.config import ReceiverConfig
-from collectors.otlp.connections import WithoutContent, bound
+from collectors.otlp.connections import Connections, WithoutContent
 from collectors.otlp.endpoint import Endpoint, bind, parse_endpoint
 from collectors.otlp.gate import ACKNOWLEDGE_SECONDS, Gate, Refusal, refusal_of
-from collectors.otlp.hand_over import QUICK_BYTES, HandOver
+from collectors.otlp.hand_over import HandOver, is_quick
 from collectors.otlp.in_flight import Holding
+from collectors.otlp.lane import Lanes, Rules
 from collectors.otlp.senders import Recent, Sender, of_socket
 from collectors.sink import Accepted, Encoding, IntakeMeter, MalformedRequest, Overloaded, Signal, SpanSink
 
@@ -64,6 +65,8 @@ class HttpReceiver:
         self._idle_seconds = idle_seconds
         self._runner: web.ServerRunner | None = None
         self._hand_over: HandOver | None = None
+        self._lanes: Lanes | None = None
+        self._listening: list[asyncio.Server] = []
         self._endpoints: tuple[str, ...] = ()
 
     @property
@@ -103,19 +106,25 @@ class HttpReceiver:
         self._runner = web.ServerRunner(server, shutdown_timeout=_STOP_SECONDS)
         self._hand_over = HandOver("otlp-http", self._acknowledge_seconds)
         await self._runner.setup()
-        bound(self._runner.server, "otlp")
         answer_neutrally(self._runner.server, _unreadable)
+        self._lanes = Lanes(self._rules(server))
         await self._listen(sockets, context)
         host, port = endpoint.host or "0.0.0.0", sockets[0].getsockname()[1]  # noqa: S104 - shown, not bound
         self._endpoints = (f"{'http' if context is None else 'https'}://{Endpoint(host, port)}",)
 
-    async def _listen(self, sockets: list[socket.socket], context: Any) -> None:
-        from aiohttp import web
+    def _rules(self, server: web.Server) -> Rules:
+        from aiohttp.helpers import rfc822_formatted_time
 
-        assert self._runner is not None
+        assert self._hand_over is not None
+        connections, idle = Connections("otlp"), self._idle_seconds
+        return Rules(self._gate, self._hand_over, connections, server, self._body_seconds, idle, rfc822_formatted_time)
+
+    async def _listen(self, sockets: list[socket.socket], context: Any) -> None:
+        assert self._lanes is not None
+        loop = asyncio.get_running_loop()
         try:
             for bound in sockets:
-                await web.SockSite(self._runner, bound, ssl_context=context, backlog=512).start()
+                self._listening.append(await loop.create_server(self._lanes, sock=bound, ssl=context, backlog=512))
         except OSError as error:
             await self.stop()
             for bound in sockets:
@@ -130,6 +139,11 @@ class HttpReceiver:
     async def stop(self) -> None:
         """Stop listening, let what is under way end for some seconds, and close every connection."""
         self._gate.draining = True
+        while self._listening:
+            self._listening.pop().close()
+        lanes, self._lanes = self._lanes, None
+        if lanes is not None:
+            await lanes.close(_STOP_SECONDS)
         runner, self._runner = self._runner, None
         if runner is not None:
             await runner.cleanup()
@@ -166,8 +180,7 @@ class HttpReceiver:
         with self._gate.in_flight.hold(sender) as holding:
             body = await self._read(request, holding)
             take = partial(self._gate.take, body, compression, signal, encoding, holding, now)
-            quick = len(body) <= QUICK_BYTES and encoding is Encoding.PROTOBUF and compression is Compression.NONE
-            return await self._hand_over.durable(sender, take, quick=quick)
+            return await self._hand_over.begin(sender, take, quick=is_quick(len(body), encoding, compression))
 
     def _admit(self, request: web.BaseRequest) -> tuple[Sender, float]:
         """Who sends, and when; raises the Refusal of a request that is not to be read."""
