@@ -11,6 +11,9 @@ from typing import Any
 _LEVEL = 1
 """Level 3 takes a third more time for a thirtieth less; zlib's level 1 takes three times the time and packs no better."""
 
+_QUICK_LEVEL = -2
+"""Of recorded traces 38 % less time for 22 % more bytes, of the benchmarks' 22 % less for 33 % more."""
+
 _SHORTEST_MATCH = 7
 """Of recorded traces a fourteenth less time than by the level's own choice, for a sixtieth more bytes."""
 
@@ -30,8 +33,9 @@ class _Contexts(threading.local):
         zstd = _zstd()
         self.whole_frame = zstd.ZstdCompressor.FLUSH_FRAME
         named = zstd.CompressionParameter
-        self.compressor = zstd.ZstdCompressor(
-            options={named.compression_level: _LEVEL, named.min_match: _SHORTEST_MATCH}
+        self.compressor, self.quick = (
+            zstd.ZstdCompressor(options={named.compression_level: level, named.min_match: _SHORTEST_MATCH})
+            for level in (_LEVEL, _QUICK_LEVEL)
         )
 
 
@@ -40,10 +44,11 @@ def _contexts() -> _Contexts:
     return _Contexts()
 
 
-def compressed(body: bytes) -> bytes:
-    """A value as one zstd frame."""
-    context = _contexts()
-    result: bytes = context.compressor.compress(body, context.whole_frame)
+def compressed(body: bytes, *, quickly: bool = False) -> bytes:
+    """A value as one zstd frame; `quickly`: time counts for more than bytes."""
+    contexts = _contexts()
+    compressor = contexts.quick if quickly else contexts.compressor
+    result: bytes = compressor.compress(body, contexts.whole_frame)
     return result
 
 

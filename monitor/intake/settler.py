@@ -204,13 +204,11 @@ class Settler:
         now = moment.wall
         consumed = self._store.consumed_positions([taken.trace_id.hex() for taken in work.left])
         self._turns.begin(work.left)
-        heads: list[Head] = []
-        ready: list[Due] = []
-        loose: list[Due] = []
-        held = 0
+        heads, ready, loose, held = list[Head](), list[Due](), list[Due](), 0
         for taken in sorted(work.left, key=lambda taken: taken.trace.first_place):  # neighbours share frames
             after = consumed.get(taken.trace_id.hex())
-            head = self._head(taken, now) if after is None and not self._turns.awaits(taken.trace_id.hex()) else None
+            is_new = after is None and not self._turns.awaits(taken.trace_id.hex())
+            head = self._head(taken, work, now) if is_new else None
             due = self._due(taken, after, now) if head is None else None
             if head is not None:
                 heads.append(head)
@@ -231,10 +229,10 @@ class Settler:
             self._save(work, self._completing.revised(due, self._settling_at(now)))
         return not work.unstorable
 
-    def _head(self, taken: Taken, now: float) -> Head | None:
+    def _head(self, taken: Taken, work: _Work, now: float) -> Head | None:
         """A trace of which the head of its invocation is enough, where that is certain; anything odd is for the whole assembly to tell."""
         try:
-            return sketched(taken, self._frames, self._dropped, self._options, now)
+            return sketched(taken, self._frames, self._dropped, self._options, now, behind=work.more)
         except Exception as error:
             logger.error("trace %s could not be sketched: %s", taken.trace_id.hex(), place_of(error))
             return None

@@ -33,9 +33,18 @@ class Head(NamedTuple):
 
 
 def sketched(
-    taken: Taken, frames: FrameCache, dropped: Dropped | None, options: SettlementOptions, now: float
+    taken: Taken,
+    frames: FrameCache,
+    dropped: Dropped | None,
+    options: SettlementOptions,
+    now: float,
+    *,
+    behind: bool = False,
 ) -> Head | None:
-    """The settlement of a trace that was never stored; None where it takes the whole assembly, or a frame cannot be read."""
+    """The settlement of a trace that was never stored; None where it takes the whole assembly, or a frame cannot be read.
+
+    `behind`: more traces wait than are settled at once, so time counts for more than bytes.
+    """
     if not options.heads_first or taken.trace.has_logs:
         return None
     try:
@@ -49,7 +58,7 @@ def sketched(
     if found is None:
         return None
     pieces = [piece for items, chosen in parts for piece in items.pieces(chosen)] if found else []
-    blob = stored_spans.pack_pieces(pieces) if found else None
+    blob = stored_spans.pack_pieces(pieces, quickly=behind) if found else None
     for position, ordinals in places.items():
         frames.settled(position, len(ordinals))
     changes = tuple([InvocationChange(one.invocation, one.span_ids, "", assembled=False) for one in found])

@@ -23,9 +23,9 @@ def pack(traces: bytes, logs: bytes) -> bytes:
     return _ZSTD + compressed(b"".join((len(traces).to_bytes(4, "big"), traces, logs)))
 
 
-def pack_pieces(traces: Sequence[bytes]) -> bytes:
-    """The blob of one export request of traces, given in pieces, each of which is copied once."""
-    return _ZSTD + compressed(b"".join((sum(map(len, traces)).to_bytes(4, "big"), *traces)))
+def pack_pieces(traces: Sequence[bytes], *, quickly: bool = False) -> bytes:
+    """The blob of one export request of traces, given in pieces, each of which is copied once; `quickly`: it may be larger."""
+    return _ZSTD + compressed(b"".join((sum(map(len, traces)).to_bytes(4, "big"), *traces)), quickly=quickly)
 
 
 def unpack(blob: bytes) -> tuple[bytes, bytes]:

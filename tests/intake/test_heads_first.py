@@ -197,6 +197,28 @@ def test_copies_of_plain_web_traffic_are_counted(open_desk: Callable[..., Desk])
     assert (done.spans, done.duplicates, desk.count("duplicate_spans_total")) == (1, 1, 1)
 
 
+def test_behind_it_packs_less_and_keeps_the_same(
+    open_over_sqlite: Callable[..., tuple[Desk, SqliteStore]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """While more traces wait than are settled at once, spans are packed in less time into more bytes; what is read of them is the same."""
+    spans = plain()
+    put(spans[0], "note", "".join(f"{number * number} of {number}; " for number in range(500)))
+    packed = []
+    for at_once in (2, 1):
+        monkeypatch.setattr("monitor.intake.settler.TRACES_AT_ONCE", at_once)
+        desk, store = open_over_sqlite()
+        desk.send(request(spans))
+        desk.send(traces(Sent("w", "w.root", attributes={"http.request.method": "GET"})))
+        desk.wait(31.0)
+        stored = store.trace(TRACE.hex())
+        assert stored is not None
+        assert stored.spans is not None
+        packed.append(stored.spans)
+    at_leisure, behind = packed
+    assert len(at_leisure) < len(behind)
+    assert unpack(at_leisure) == unpack(behind)
+
+
 def test_times_that_cannot_be_are_the_same_in_list_and_whole(
     open_over_sqlite: Callable[..., tuple[Desk, SqliteStore]],
 ) -> None:
