@@ -7,9 +7,10 @@ durable, and only then resolves the future; a receiver acknowledges only after t
 from __future__ import annotations
 
 from concurrent.futures import Future
-from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
+
+from collectors.immutable import immutable
 
 
 class Signal(StrEnum):
@@ -37,7 +38,7 @@ class RejectReason(StrEnum):
     OVERLOADED = "overloaded"
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class Accepted:
     """The outcome of one request: `accepted` and `rejected` are spans or log records.
 

@@ -7,8 +7,10 @@ what was not valid UTF-8 has been replaced by U+FFFD at decoding.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
+
+from collectors.immutable import immutable
 
 Value = None | bool | int | float | str | bytes | Sequence["Value"] | Mapping[str, "Value"]
 """An OTLP AnyValue: None, bool, int, float, str, bytes, list of values, dict of str to value."""
@@ -24,14 +26,14 @@ class StatusCode(IntEnum):
     ERROR = 2
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class Resource:
     """What produced the telemetry (`service.name` and so on)."""
 
     attributes: Attributes = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class Scope:
     """The instrumentation that made the span; the name may be empty (polled stores lose it)."""
 
@@ -40,7 +42,7 @@ class Scope:
     attributes: Attributes = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class SpanEvent:
     """An event inside a span; the time is in nanoseconds since 1970-01-01Z."""
 
@@ -49,7 +51,7 @@ class SpanEvent:
     attributes: Attributes = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class SpanLink:
     """A causal reference to another span; ids are lower-case hex."""
 
@@ -58,7 +60,7 @@ class SpanLink:
     attributes: Attributes = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class Span:
     """One span. Ids are lower-case hex (32 and 16 digits), the parent's is "" at a root.
 
@@ -91,7 +93,7 @@ class Span:
         return self.end_time_unix_nano > 0 and self.end_time_unix_nano >= self.start_time_unix_nano
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class LogRecord:
     """One log record with a trace id. `event_name` falls back to the attribute `event.name` of older SDKs.
 

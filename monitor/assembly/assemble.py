@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from functools import lru_cache
 from typing import Any
 
+from collectors.immutable import immutable
 from collectors.span import LogRecord, Span
 from monitor.assembly.completeness import CUT_FIRST, missing_fields
 from monitor.assembly.errors import failure_of
@@ -42,7 +43,7 @@ from monitor.assembly.values import plain, text_of
 from monitor.model.invocation import Assembled, Capture, Completeness, Invocation, SettledBy
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class AssemblyContext:
     """What assembly cannot see in the spans.
 
@@ -66,7 +67,7 @@ class SetUp:
     span_id: str
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class Ties:
     """By what a trace hangs together with others.
 
@@ -80,7 +81,7 @@ class Ties:
     linked: Linked | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class Reading:
     """What was read from the spans and log records of a trace, or of traces that make one turn. `invocations` by start, then id."""
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Protocol
 
+from collectors.immutable import immutable
 from monitor.intake.index import Taken
 from monitor.intake.material import Material
 from monitor.intake.settlement import Settled
@@ -27,7 +27,7 @@ class TieStore(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class Due:
     """A loose trace that is due: what was read of it, and its settlement if nothing else belongs to it."""
 

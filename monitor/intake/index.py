@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from collectors.immutable import immutable
 from collectors.otlp.request import Item
 from collectors.sink import Signal
 from monitor.intake.opentrace import Inside, OpenTrace
@@ -31,7 +32,7 @@ _TRACE_COST = 16  # what an open trace costs besides its items, in items
 _CHECKS_AT_ONCE = 1000  # the lock is not held for longer than this many traces
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class Arrival:
     """Items of one frame as they are noted: ordinals with their items, all of the same signal."""
 
@@ -43,7 +44,7 @@ class Arrival:
     items: Sequence[tuple[int, Item]]
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class Taken:
     """A trace that is being settled: out of the index, but its segments are still needed."""
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 from collections import OrderedDict
-from dataclasses import dataclass
 
+from collectors.immutable import immutable
 from collectors.otlp.request import Decoded, RawItems, decode, select
 from collectors.sink import MalformedRequest, Signal
 from monitor.intake.faults import FrameUnreadable
@@ -79,7 +79,7 @@ class FrameCache:
         self._bytes = 0
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class Material:
     """What one settlement works on: the trace's export requests, decoded, without dropped attributes.
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from collectors.immutable import immutable
 from collectors.otlp.request import select, split
 from collectors.sink import Signal
 from collectors.span import LogRecord, Span
@@ -30,7 +31,7 @@ LATE_SECONDS = 24 * 3600.0
 NO_TIES = Ties()
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class Settled:
     """A settlement with what is counted of it: spans that are new, copies, late spans and log records, and those over the limit.
 
@@ -51,7 +52,7 @@ class Settled:
         return (self.settlement, *self.others)
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class Distinct:
     """Each span and log record once, and the ordinals of those that the fresh material brought."""
 

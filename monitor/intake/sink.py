@@ -10,6 +10,7 @@ from collections import Counter
 from concurrent.futures import Future
 from dataclasses import dataclass
 
+from collectors.immutable import immutable
 from collectors.otlp.request import Item, Request, Wanted, from_json, split
 from collectors.sink import Accepted, Encoding, MalformedRequest, Overloaded, RejectReason, Signal
 from monitor.clock import Clock
@@ -38,7 +39,7 @@ class EarlyDrop:
     rate: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class _Sorted:
     """A request after sorting: what is kept, what is rejected, and what is acknowledged without being kept."""
 

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from collectors.immutable import immutable
 from monitor.intake.due import Due, TieStore
 from monitor.intake.faults import place_of
 from monitor.intake.held import Held
@@ -29,7 +30,7 @@ _GATHERING = 5.0
 """Seconds that a loose trace waits for others that came with the same or the next batch of its sender; less where `settle_after` is short."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class Ready:
     """What can be stored, and which taken traces it is of."""
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import StrEnum
 from typing import Any
+
+from collectors.immutable import immutable
 
 
 class SettledBy(StrEnum):
@@ -40,7 +42,7 @@ Part = Mapping[str, Any]
 """A message part in the shape of the GenAI conventions: {"type": "text", "content": "…"} and so on."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class Message:
     """One message: role system, user, assistant or tool, and its parts in order."""
 
@@ -48,7 +50,7 @@ class Message:
     parts: tuple[Part, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class ToolDefinition:
     """A tool the model was offered; `parameters` is its JSON Schema, None where only the name is recorded."""
 
@@ -57,7 +59,7 @@ class ToolDefinition:
     parameters: Any = None
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class ToolCall:
     """A tool call, in the order asked for. Times are nanoseconds since 1970-01-01Z, None where no span tells them.
 
@@ -78,7 +80,7 @@ class ToolCall:
     ended_at: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class Completeness:
     """How the invocation settled and what its telemetry did not carry.
 
@@ -91,7 +93,7 @@ class Completeness:
     late_spans: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class Invocation:
     """One agent run. `started_at` and `ended_at` are nanoseconds since 1970-01-01Z; tokens are sums over the tree.
 
@@ -137,7 +139,7 @@ class Invocation:
         return self.agent_name or self.service or "unknown"
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class Provenance:
     """Where a field came from, for `reconstruct --explain`."""
 
@@ -147,7 +149,7 @@ class Provenance:
     convention: str
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class Assembled:
     """An invocation with what only its maker knows: its member spans (hex ids) and the origin of each field."""
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any
 
+from collectors.immutable import immutable
 from monitor.model.invocation import Invocation
 from monitor.model.verdict import NotSelected
 
@@ -247,7 +248,7 @@ class Query:
     """`conversation` lists conversations in place of invocations."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class JournalPosition:
     """A place in the journal: segment number and byte offset of a frame. Ordered."""
 
@@ -262,7 +263,7 @@ NOT_READ = JournalPosition(0, 0)
 """How far the journal counts as read for a trace of which invocations are stored while it is still open."""
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class InvocationChange:
     """One invocation of a settled trace as it is to be stored.
 
@@ -312,7 +313,7 @@ class TiedTrace:
     pieces: bytes
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class TraceSettlement:
     """A settled trace with all that one transaction stores of it.
 

@@ -6,9 +6,9 @@ import json
 import sqlite3
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from collectors.immutable import immutable
 from monitor.model.invocation import Invocation
 from monitor.model.run import InvocationChange, JournalPosition, TraceSettlement
 from monitor.model.tallies import TallyName
@@ -35,7 +35,7 @@ _INSERT = f"""INSERT INTO invocations (n, id, trace, profile, settled_at, uncons
               VALUES (?, ?, ?, ?, ?, ?, 0, 1{", ?" * len(_COLUMNS)})"""  # noqa: S608
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class PreparedChange:
     """An invocation ready to be written: compressed before the transaction, in the caller's thread.
 
@@ -47,7 +47,7 @@ class PreparedChange:
     content: bytes | None
 
 
-@dataclass(frozen=True, slots=True)
+@immutable(frozen=True, slots=True)
 class PreparedTrace:
     """A settlement ready to be written."""
 
