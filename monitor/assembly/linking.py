@@ -105,13 +105,16 @@ class Senders:
         """Whether one of them sent a message to the trace that says so."""
         return any(self.find(told.trace_id, target) is not None for target in told.targets)
 
-    def find(self, trace_id: str, target: Target) -> Node | None:
-        """The span, if a message that links to it is a part of its run."""
+    def find(self, trace_id: str, target: Target, *, agents: bool = False) -> Node | None:
+        """The span, if a message that links to it is a part of its run. `agents`: agents received it, whose runs are their own where no agent
+        sent it.
+        """
         node = self._inside.get((trace_id, target.span_id))
         if node is None or node.span_class is SpanClass.SETUP:
             return None
         is_top = node.parent is None or node.span_class in CANDIDATES
-        return None if target.queued and is_top else node
+        by_agent = any(one.span_class in CANDIDATES for one in (node, *node.ancestors()))
+        return None if (target.queued and is_top) or (agents and not by_agent) else node
 
 
 def adopt_linked(
@@ -123,7 +126,8 @@ def adopt_linked(
     for root in sorted(roots, key=lambda node: (*node.key, node.trace_id)):
         if root.parent is not None or root.trace_id not in followed:
             continue
-        found = (senders.find(trace_id, target) for trace_id, target in _sent_by(root))
+        agents = any(node.span_class in CANDIDATES for node in root.subtree())
+        found = (senders.find(trace_id, target, agents=agents) for trace_id, target in _sent_by(root))
         sender = next((node for node in found if node is not None and not _within(node, root)), None)
         if sender is not None:
             _hang(root, sender)

@@ -27,7 +27,7 @@ def linked_pairs(fresh: Collection[str], known: Mapping[str, Loose], belongs: Be
         progress = False
         for one in list(waiting):
             sender = known.get(one.linked.trace_id) if one.linked is not None else None
-            if sender is None or not groups.have_room(one.trace_id, sender.trace_id):
+            if sender is None or not groups.may_join(one.trace_id, sender.trace_id):
                 continue
             if sender.trace_id in tied or _is_tied(one, sender, fresh, belongs):
                 groups.join(one.trace_id, sender.trace_id)
@@ -52,16 +52,17 @@ class _Groups:
         self._leader: dict[str, str] = {}
         self._size: dict[str, int] = {}
 
-    def have_room(self, one: str, other: str) -> bool:
-        """Whether two traces are not together yet, and may be."""
+    def may_join(self, one: str, other: str) -> bool:
+        """Whether two traces are together, or would not be too many."""
         first, second = self._first(one), self._first(other)
-        return first != second and self._size.get(first, 1) + self._size.get(second, 1) <= MOST_LINKED
+        return first == second or self._size.get(first, 1) + self._size.get(second, 1) <= MOST_LINKED
 
     def join(self, one: str, other: str) -> None:
         """Two traces are together from now on."""
         first, second = self._first(one), self._first(other)
-        self._size[second] = self._size.get(first, 1) + self._size.get(second, 1)
-        self._leader[first] = second
+        if first != second:
+            self._size[second] = self._size.get(first, 1) + self._size.get(second, 1)
+            self._leader[first] = second
 
     def _first(self, trace_id: str) -> str:
         while trace_id in self._leader:

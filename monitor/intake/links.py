@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 from collectors.span import LogRecord, Span
@@ -11,6 +12,7 @@ from monitor.assembly.linking import Linked, Senders
 from monitor.assembly.reading import senders
 from monitor.intake import stored_spans
 from monitor.intake.due import Due, TieStore
+from monitor.intake.faults import place_of
 from monitor.intake.held import Held
 from monitor.intake.index import Index
 from monitor.intake.linking import linked_pairs
@@ -20,6 +22,8 @@ from monitor.intake.opentrace import OpenTrace
 from monitor.intake.options import SettlementOptions
 from monitor.intake.settlement import is_ignored
 from monitor.model.run import NOT_READ, StoredTrace
+
+logger = logging.getLogger(__name__)
 
 MAX_AWAITED = 100_000
 """Traces that others are linked to, the newest, in memory: about 15 MB. One that comes past it stays apart from what is linked to it."""
@@ -88,7 +92,7 @@ class Links:
             if one.linked is None or self._too_late(one, sender, due, options):
                 return False
             if sender.trace_id not in read:
-                read[sender.trace_id] = senders(*self._items(sender.trace_id, due))
+                read[sender.trace_id] = _senders(sender.trace_id, *self._items(sender.trace_id, due))
             return read[sender.trace_id].sent(one.linked)
 
         return linked_pairs(due.keys(), known, belongs)
@@ -124,3 +128,12 @@ class Links:
                 found.append(decoded(*stored_spans.unpack(stored.spans), NOT_READ))
         spans = [span for one in found for span in one.spans.spans]
         return spans, [record for one in found for record in one.records.logs]
+
+
+def _senders(trace_id: str, spans: Sequence[Span], logs: Sequence[LogRecord]) -> Senders:
+    """What in a trace may have sent messages; nothing where it cannot be told, by a fault of ours that must not stop all others."""
+    try:
+        return senders(spans, logs)
+    except Exception as error:
+        logger.error("what trace %s sent cannot be told: %s", trace_id, place_of(error))
+        return Senders(())

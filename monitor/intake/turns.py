@@ -45,7 +45,8 @@ def neighbourhood(
     frontier: Sequence[Loose] = fresh
     while frontier:
         pieces = [piece for one in frontier for piece in one.pieces]
-        links = {linked_to(one.trace_id) for one in frontier if one.trace_id not in named and awaited(one.trace_id)}
+        asking = (one for one in frontier if one.trace_id not in named or _names_one_of(fresh, one))
+        links = {linked_to(one.trace_id) for one in asking if awaited(one.trace_id)}
         keys = ({key for piece in pieces for key in piece.ties} | links) - asked
         asked |= keys
         senders = {
@@ -64,6 +65,11 @@ def neighbourhood(
         frontier = [one for trace_id, one in found.items() if trace_id not in seen]
         seen |= {one.trace_id: one for one in frontier}
     return seen
+
+
+def _names_one_of(fresh: Iterable[Loose], loose: Loose) -> bool:
+    """Whether a trace is linked to a fresh one, which decides what it sent itself."""
+    return loose.linked is not None and any(one.trace_id == loose.linked.trace_id for one in fresh)
 
 
 def _begin(fresh: Iterable[Loose]) -> tuple[int, int, str]:

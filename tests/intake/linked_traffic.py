@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 from collections.abc import Sequence
 
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
@@ -130,6 +131,10 @@ CASES: dict[str, list[SpanMessage]] = {
         chat("web", "web.root", 0.1, 1.0), send("web", "web.root"),
         take("worker", ("web", "web.send")), chat("worker", "worker.take", 4.0, 5.0),
     ],
+    "model calls that ask an agent": [
+        linking(Sent("web", "web.root", "", 0.0, 5.0, {"http.route": "/chat"}), kind=SERVER),
+        chat("web", "web.root", 0.1, 1.0), send("web", "web.root"), *worker("worker", ("web", "web.send")),
+    ],
     "a batch": [
         *asking("asker"), *asking("other", at=0.5), *worker("worker", ("asker", "asker.send"), ("other", "other.send")),
     ],
@@ -150,6 +155,36 @@ CASES: dict[str, list[SpanMessage]] = {
     ],
     "a circle": [*worker("one", ("two", "two.tool")), *worker("two", ("one", "one.tool"), at=3.5)],
 }  # fmt: skip
+
+
+def forest(
+    draw: random.Random, kinds: Sequence[str] = ("asker", "worker", "worker", "relay", "executor", "chat")
+) -> list[SpanMessage]:
+    """Two to six traces, each linked to anything in the others: to senders, runs, what is not there, several at a time, in circles."""
+    names = [f"t{number}" for number in range(draw.randint(2, 6))]
+    return [span for number, name in enumerate(names) for span in _tree(draw, name, names, float(number), kinds)]
+
+
+def _tree(
+    draw: random.Random, name: str, names: Sequence[str], number: float, kinds: Sequence[str]
+) -> list[SpanMessage]:
+    at = number * draw.choice([1, 1, 1, -0.3]) + draw.random()
+    earlier = names[: names.index(name)]
+    others = earlier if earlier and draw.random() < 0.75 else [one for one in names if one != name]
+    spans = ("send", "send", "send", "tool", "agent", "take", "message", "executor", "lost")
+    links = [(other, f"{other}.{draw.choice(spans)}") for other in draw.choices(others, k=draw.choice((1, 1, 1, 1, 2)))]
+    kind = draw.choice(kinds)
+    if kind == "asker":
+        return asking(name, at)
+    if kind == "executor":
+        return executor(name, *links, at=at)
+    if kind == "worker":
+        below = draw.choice([f"{name}.tool", f"{name}.take", f"{name}.agent"])
+        return [*worker(name, *links, at=at), *([send(name, below, at + 1.5)] if draw.random() < 0.7 else [])]
+    if kind == "relay":
+        return [send(name, f"{name}.take", at + 0.1), take(name, *links, at=at, until=at + 0.5)]
+    called = chat(name, f"{name}.take", at + 0.2, at + 0.9)
+    return [take(name, *links, at=at), called, send(name, f"{name}.take", at + 1)]
 
 
 def pieces_of(spans: Sequence[SpanMessage]) -> list[Piece]:

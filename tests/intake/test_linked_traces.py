@@ -11,7 +11,7 @@ from monitor.assembly import AssemblyContext, assemble
 from monitor.intake.recorded import recorded_traces
 from monitor.model.invocation import Invocation, SettledBy
 from monitor.model.wire import invocation_json
-from tests.intake.linked_traffic import CASES, pieces_of
+from tests.intake.linked_traffic import CASES, forest, pieces_of
 from tests.intake.recorded_items import Piece
 from tests.intake.test_recorded_cases import Sending, any_order, compared, in_order, reversed_order, stored
 from tests.intake.traffic import span_id, trace_id
@@ -23,6 +23,7 @@ RUNS = {  # by case: the root of each invocation, the agents of its tool calls, 
     "a queue, by what only forwards": [("asker.agent", (None, "worker"), 0)],
     "two workers of one agent": [("asker.agent", (None, "first", "second"), 0)],
     "model calls without agents": [("web.root", (), 2)],
+    "model calls that ask an agent": [("web.root", (), 1), ("worker.agent", (None,), 0)],
     "a batch": [("asker.agent", (None,), 0), ("other.agent", (None,), 0), ("worker.agent", (None,), 0)],
     "a new turn": [("before.agent", (), 0), ("turn.agent", (), 0)],
     "a new turn out of a queue": [("before.agent", (), 0), ("turn.agent", (None,), 0)],
@@ -68,3 +69,17 @@ def test_the_daemon_makes_the_same_of_them(sending: Sending, restarts: bool) -> 
         if stored(batches, restart_at) != compared(expected):
             differing.append(case)
     assert differing == []
+
+
+def test_whatever_is_linked_to_whatever() -> None:
+    """Twenty forests of traces at random, sent in any way: equal JSON."""
+    sizes = []
+    for seed in range(20):
+        draw = random.Random(seed)
+        spans = forest(draw)
+        found = reconstructed(pieces_of(spans))
+        sent = draw.choice([in_order, reversed_order, any_order])(pieces_of(spans), draw)
+        expected: list[dict[str, Any]] = [invocation_json(one) for one in found]
+        assert stored(sent, draw.choice([-1, draw.randrange(len(sent))])) == compared(expected), seed
+        sizes.append((len({span.trace_id for span in spans}), len(found)))
+    assert any(runs < traces for traces, runs in sizes)

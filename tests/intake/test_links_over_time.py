@@ -20,7 +20,19 @@ from monitor.model.run import Query
 from monitor.settings.tree import LateSpans
 from monitor.store.sqlite import SqliteStore
 from tests.intake.desk import Desk
-from tests.intake.linked_traffic import CASES, agent, asking, executor, pieces_of, send, take, tool, worker, workflow
+from tests.intake.linked_traffic import (
+    CASES,
+    agent,
+    asking,
+    executor,
+    forest,
+    pieces_of,
+    send,
+    take,
+    tool,
+    worker,
+    workflow,
+)
 from tests.intake.test_linked_traces import id_of, reconstructed
 from tests.intake.traffic import trace_id, traces
 
@@ -232,22 +244,34 @@ def test_a_run_of_a_session_that_is_open(desk: Desk) -> None:
     assert sorted(len(one.tool_calls) for one in found) == [0, 0, 2]
 
 
-@pytest.mark.parametrize("case", sorted(set(CASES) - {"a queue, by what only forwards"}))
+TOGETHER = sorted(
+    set(CASES) - {"a queue, by what only forwards"}
+)  # what only forwards is not kept when it settles apart
+
+
+@pytest.mark.parametrize("case", [*TOGETHER, *(f"forest {number}" for number in range(12))])
 def test_traces_that_settle_apart_end_as_reconstruct_says(case: str, open_desk: Callable[..., Desk]) -> None:
     """In any order, with pauses in which they settle and with restarts: the same runs, whatever id they had got."""
 
     def told(found: Iterable[Invocation]) -> list[tuple[object, ...]]:
         return sorted(
-            (one.agent_name, one.user_input, one.final_response, one.model_calls, tuple(c.name for c in one.tool_calls))
+            (
+                one.agent_name or "",
+                one.user_input or "",
+                one.final_response or "",
+                one.model_calls,
+                tuple(c.name for c in one.tool_calls),
+            )
             for one in found
         )
 
-    expected = told(reconstructed(pieces_of(CASES[case])))
-    names = {span.trace_id.hex() for span in CASES[case]}
-    for seed in range(3):
+    spans = CASES[case] if case in CASES else forest(random.Random(case), ("asker", "worker", "worker", "executor"))
+    expected = told(reconstructed(pieces_of(spans)))
+    names = sorted({span.trace_id.hex() for span in spans})
+    for seed in range(2):
         draw, desk = random.Random(f"{case} {seed}"), open_desk()
-        for trace in draw.sample(sorted(names), len(names)):
-            desk.send(traces(*(span for span in CASES[case] if span.trace_id.hex() == trace)))
+        for trace in draw.sample(names, len(names)):
+            desk.send(traces(*(span for span in spans if span.trace_id.hex() == trace)))
             desk.wait(draw.choice((1.0, 32.0, 40.0, 70.0, 1000.0)))
             if draw.random() < 0.3:
                 desk.restart()
