@@ -142,6 +142,7 @@ def final_response(main: Scope, beside: Sequence[Node], notes: Notes, *, failed:
     """The recorded answer of the run, else of the agent that spoke last (after a hand-over not the first), else its last model call's."""
     speaker = _last_speaker(main)
     own = [node for node in main.frames if node not in main.lead] if speaker is not main else main.frames
+    own = _newest_run_first(own)
 
     def origins() -> Iterator[Origin]:
         for node in own:
@@ -164,6 +165,16 @@ def final_response(main: Scope, beside: Sequence[Node], notes: Notes, *, failed:
     said = next((found.value for _, found in _last_model_answer(speaker)), None)
     # Some frameworks add line breaks to the model's words: the words as they were said are the answer.
     return said if result and said and result.strip() == said.strip() else result
+
+
+def _newest_run_first(frames: Sequence[Node]) -> list[Node]:
+    """The spans of an agent, those of a run that went on in another trace before those of the run that it went on with."""
+    runs: list[list[Node]] = []
+    for node in frames:
+        if not runs or (node.parent is None and node.trace_id != runs[-1][0].trace_id):
+            runs.append([])
+        runs[-1].append(node)
+    return [node for run in reversed(runs) for node in run]
 
 
 def _last_speaker(main: Scope) -> Scope:

@@ -2,8 +2,8 @@
 
 A link says what came before, not what stands above. It is followed from the roots of message passing only: from what frameworks start
 per message (AutoGen, Agent Framework) to any span of a run, from what takes a message out of a queue to a span inside of a run, not to the run
-itself: a new turn links so to the one before. A run of an agent is nobody's message. A trace whose roots were sent messages from several
-others works a batch off: it belongs to none of them.
+itself: a new turn links so to the one before. A run of an agent is nobody's message; it goes on with the run that it is linked to if it was given
+what tools answered and no new user message. A trace whose roots link to several others works a batch off: it belongs to none of them.
 """
 
 from __future__ import annotations
@@ -11,30 +11,41 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from enum import IntEnum
 
-from monitor.assembly.facts import CANDIDATES, SpanClass
+from monitor.assembly.facts import CANDIDATES, Field, SpanClass, value
 from monitor.assembly.segmentation import Segment
 from monitor.assembly.tree import Node, Tree
+from monitor.model.invocation import Message
 
 _PRODUCER, _CONSUMER = 4, 5
 _INTERNAL = (0, 1)
+_ANSWERS = ("tool_call_response", "tool_approval_response")
 _FRAMEWORKS = ("executor.", "message.", "edge_group.")
 
 MAX_TARGETS = 64
 """Senders in another trace that are kept of a trace: one of them inside a run is enough to look at both together."""
 
 
+class How(IntEnum):
+    """What a root that links to another trace is to the span there: a framework's message, one out of a queue, or a run that goes on."""
+
+    PASSED = 0
+    QUEUED = 1
+    RESUMED = 2
+
+
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A span that a root links to. `queued`: the root only took the message out of a queue."""
+    """A span that a root links to."""
 
     span_id: str
-    queued: bool
+    how: How
 
 
 @dataclass(frozen=True, slots=True)
 class Linked:
-    """The one other trace that a trace was sent messages from, and the spans there that sent them."""
+    """The one other trace that a trace was sent messages from, or goes on with; and the spans there that its roots name."""
 
     trace_id: str
     targets: tuple[Target, ...]
@@ -85,12 +96,27 @@ def linked(roots: Iterable[Node]) -> Mapping[str, Linked]:
 
 def _sent_by(root: Node) -> list[tuple[str, Target]]:
     """The spans of other traces that a root links to as the senders of its message."""
-    if root.span is None or not root.span.links or root.span_class in CANDIDATES:
+    if root.span is None or not root.span.links:
         return []
+    how = _how(root)
+    if how is None:
+        return []
+    return [(link.trace_id, Target(link.span_id, how)) for link in root.span.links if link.trace_id != root.trace_id]
+
+
+def _how(root: Node) -> How | None:
+    if root.span_class in CANDIDATES:
+        return How.RESUMED if _goes_on(root) else None
     queued = _is_queued(root)
-    if queued is None:
-        return []
-    return [(link.trace_id, Target(link.span_id, queued)) for link in root.span.links if link.trace_id != root.trace_id]
+    return None if queued is None else How(queued)
+
+
+def _goes_on(run: Node) -> bool:
+    """Whether a run was given what tools or people answered to its calls, and no new message: by its own span, else by its first model call."""
+    asked = (node for node in run.subtree() if node.span_class in CANDIDATES or node.span_class is SpanClass.MODEL)
+    messages: Sequence[Message] = next((found for node in asked if (found := value(node.facts, Field.INPUT))), ())
+    parts = messages[-1].parts if messages else ()
+    return bool(parts) and all(part.get("type") in _ANSWERS for part in parts)
 
 
 class Senders:
@@ -114,7 +140,8 @@ class Senders:
             return None
         is_top = node.parent is None or node.span_class in CANDIDATES
         by_agent = any(one.span_class in CANDIDATES for one in (node, *node.ancestors()))
-        return None if (target.queued and is_top) or (agents and not by_agent) else node
+        needs_agent = agents or target.how is How.RESUMED
+        return None if (target.how is How.QUEUED and is_top) or (needs_agent and not by_agent) else node
 
 
 def adopt_linked(
@@ -124,7 +151,7 @@ def adopt_linked(
     senders = Senders(segments)
     hung: list[Node] = []
     for root in sorted(roots, key=lambda node: (*node.key, node.trace_id)):
-        if root.parent is not None or root.trace_id not in followed:
+        if root.parent is not None or root.trace_id not in followed or root.span_class in CANDIDATES:
             continue
         agents = any(node.span_class in CANDIDATES for node in root.subtree())
         found = (senders.find(trace_id, target, agents=agents) for trace_id, target in _sent_by(root))
@@ -133,6 +160,25 @@ def adopt_linked(
             _hang(root, sender)
             hung.append(root)
     return hung
+
+
+def resumed(segments: Sequence[Segment], followed: Mapping[str, Linked]) -> list[Segment]:
+    """The runs, with those put together that go on with one of another trace."""
+    senders = Senders(segments)
+    holder = {id(node): one for one in segments for node in one.members}
+    kept = {id(one): one for one in segments}
+    for one in sorted(segments, key=lambda segment: segment.root.key):
+        root = one.root
+        if root.parent is not None or root.trace_id not in followed or root.span_class not in CANDIDATES:
+            continue
+        found = (senders.find(trace_id, target) for trace_id, target in _sent_by(root))
+        before = next((holder[id(node)] for node in found if node is not None), one)
+        if before is not one:
+            before.members += one.members
+            before.joined = True
+            holder.update((id(node), before) for node in one.members)
+            del kept[id(one)]
+    return list(kept.values())
 
 
 def _hang(node: Node, parent: Node) -> None:

@@ -9,7 +9,7 @@ from monitor.assembly.conventions.table import worth_asking
 from monitor.assembly.deduplicate import unique_logs, unique_spans
 from monitor.assembly.deltas import resolve_deltas
 from monitor.assembly.facts import Facts, Field, Found, SpanClass, merge
-from monitor.assembly.linking import Linked, Senders, adopt_linked, follow_links, linked
+from monitor.assembly.linking import Linked, Senders, adopt_linked, follow_links, linked, resumed
 from monitor.assembly.logspans import with_log_spans
 from monitor.assembly.neighbourhood import Surroundings, survey
 from monitor.assembly.record import Record
@@ -48,7 +48,7 @@ def segmented(spans: Sequence[Span], logs: Sequence[LogRecord]) -> tuple[Tree, S
         tree = retold(tree)
         around = survey(tree)
         segments = segment(tree, around)
-    return tree, around, segments
+    return tree, around, resumed(segments, followed) if followed else segments
 
 
 def senders(spans: Sequence[Span], logs: Sequence[LogRecord]) -> Senders:

@@ -6,14 +6,14 @@ import struct
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from monitor.assembly.linking import Linked, Target
+from monitor.assembly.linking import How, Linked, Target
 from monitor.assembly.pieces import Piece, key_of, packed_pieces, unpacked_pieces
 
 _SECOND = 1_000_000_000
 _NO_TRACE = bytes(16)
 _HEAD = struct.Struct("<16sQB")
 _OTHER = struct.Struct("<16s")
-_TARGET = struct.Struct("<8s?")
+_TARGET = struct.Struct("<8sB")
 
 Key = tuple[int, int]
 """A key of 64 bits, and a time in whole seconds."""
@@ -26,7 +26,7 @@ ANY_LINKED = key_of("linked to another trace")
 class Loose:
     """A trace that may be of a turn with others. `turn` is the stored turn that it is in, its own id while alone; None: not stored.
 
-    `pieces` are its model calls that nothing encloses. `linked` is the trace that it was sent messages from. `start` is when it began,
+    `pieces` are its model calls that nothing encloses. `linked` is the trace that it was sent messages from, or goes on with. `start` is when it began,
     nanoseconds, told of those that are linked or linked to.
     """
 
@@ -99,7 +99,7 @@ def packed(loose: Loose) -> bytes:
     targets = loose.linked.targets if loose.linked is not None else ()
     head = _HEAD.pack(_NO_TRACE, loose.start, len(targets))
     other = _OTHER.pack(bytes.fromhex(loose.linked.trace_id)) if loose.linked is not None else b""
-    told = [_TARGET.pack(bytes.fromhex(one.span_id), one.queued) for one in targets]
+    told = [_TARGET.pack(bytes.fromhex(one.span_id), one.how) for one in targets]
     return b"".join((head, other, *told, pieces))
 
 
@@ -113,6 +113,6 @@ def unpacked(trace_id: str, turn: str | None, kept: bytes) -> Loose:
         (other,) = _OTHER.unpack_from(kept, at)
         at += _OTHER.size
         end = at + count * _TARGET.size
-        targets = tuple([Target(span.hex(), queued) for span, queued in _TARGET.iter_unpack(kept[at:end])])
+        targets = tuple([Target(span.hex(), How(how)) for span, how in _TARGET.iter_unpack(kept[at:end])])
         linked, at = Linked(other.hex(), targets), end
     return Loose(trace_id, turn, unpacked_pieces(kept[at:]), linked, start)

@@ -36,6 +36,42 @@ def agent(trace: str, parent: str = "", at: float = 0.0, until: float = 9.0, ask
     return linking(Sent(trace, f"{trace}.agent", parent, at, until, attributes))
 
 
+def clerk(trace: str, *messages: dict[str, object], at: float, link: tuple[str, str] | None = None) -> SpanMessage:
+    """A run of the agent `clerk` in a trace of its own; the last message is its output."""
+    *given, out = messages
+    attributes = {
+        "gen_ai.operation.name": "invoke_agent",
+        "gen_ai.agent.name": "clerk",
+        "gen_ai.input.messages": json.dumps(given),
+        "gen_ai.output.messages": json.dumps([out]),
+    }
+    return linking(Sent(trace, f"{trace}.agent", "", at, at + 2, attributes), *([link] if link else []))
+
+
+def asked_again(trace: str, *messages: dict[str, object], at: float) -> SpanMessage:
+    """The model call of that run; the last message is its output."""
+    *given, out = messages
+    attributes = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.input.messages": json.dumps(given),
+        "gen_ai.output.messages": json.dumps([out]),
+    }
+    return linking(Sent(trace, f"{trace}.chat", f"{trace}.agent", at, at + 1, attributes))
+
+
+def says(role: str, *parts: dict[str, object]) -> dict[str, object]:
+    """A message."""
+    return {"role": role, "parts": list(parts)}
+
+
+ASKED = says("user", {"type": "text", "content": "Refund it."})
+CALL: dict[str, object] = {"type": "tool_call", "id": "c1", "name": "refund", "arguments": {"n": 1}}
+WAITS = says("assistant", {"type": "text", "content": "May I?"}, CALL)
+ANSWERED = says("tool", {"type": "tool_call_response", "id": "c1", "response": "paid"})
+PAID = says("assistant", {"type": "text", "content": "Paid."})
+MORE = says("user", {"type": "text", "content": "And now?"})
+
+
 def tool(trace: str, at: float = 1.0, until: float = 4.0) -> SpanMessage:
     """A tool run of that agent, `<trace>.tool`."""
     attributes = {
@@ -143,6 +179,11 @@ CASES: dict[str, list[SpanMessage]] = {
         linking(Sent("turn", "turn.agent", "", 20.0, 21.0, {"gen_ai.operation.name": "invoke_agent", "gen_ai.agent.name": "turn"}),
                 ("before", "before.agent")),
     ],
+    "a run that goes on": [
+        clerk("one", ASKED, WAITS, at=0.0), clerk("two", ASKED, WAITS, ANSWERED, PAID, at=9.0, link=("one", "one.agent")),
+        asked_again("two", ASKED, WAITS, ANSWERED, PAID, at=9.5), clerk("three", ASKED, WAITS, ANSWERED, PAID, MORE, PAID, at=20.0, link=("two", "two.agent")),
+    ],
+    "a run that goes on with what is not here": [clerk("two", ASKED, WAITS, ANSWERED, PAID, at=9.0, link=("one", "one.agent"))],
     "a new turn out of a queue": [agent("before"), *worker("turn", ("before", "before.agent"), at=20.0)],
     "a request without an agent": [
         linking(Sent("web", "web.root", "", 0.0, 5.0, {"http.route": "/chat"}), kind=SERVER), send("web", "web.root"),
@@ -158,7 +199,8 @@ CASES: dict[str, list[SpanMessage]] = {
 
 
 def forest(
-    draw: random.Random, kinds: Sequence[str] = ("asker", "worker", "worker", "relay", "executor", "chat")
+    draw: random.Random,
+    kinds: Sequence[str] = ("asker", "worker", "worker", "relay", "executor", "chat", "clerk", "clerk"),
 ) -> list[SpanMessage]:
     """Two to six traces, each linked to anything in the others: to senders, runs, what is not there, several at a time, in circles."""
     names = [f"t{number}" for number in range(draw.randint(2, 6))]
@@ -176,6 +218,8 @@ def _tree(
     kind = draw.choice(kinds)
     if kind == "asker":
         return asking(name, at)
+    if kind == "clerk":
+        return [clerk(name, ASKED, WAITS, ANSWERED, PAID, at=at, link=links[0])]
     if kind == "executor":
         return executor(name, *links, at=at)
     if kind == "worker":

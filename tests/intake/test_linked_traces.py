@@ -26,6 +26,8 @@ RUNS = {  # by case: the root of each invocation, the agents of its tool calls, 
     "model calls that ask an agent": [("web.root", (), 1), ("worker.agent", (None,), 0)],
     "a batch": [("asker.agent", (None,), 0), ("other.agent", (None,), 0), ("worker.agent", (None,), 0)],
     "a new turn": [("before.agent", (), 0), ("turn.agent", (), 0)],
+    "a run that goes on": [("one.agent", (None,), 1), ("three.agent", (), 0)],
+    "a run that goes on with what is not here": [("two.agent", (), 0)],
     "a new turn out of a queue": [("before.agent", (), 0), ("turn.agent", (None,), 0)],
     "a request without an agent": [("worker.agent", (None,), 0)],
     "a sender that was set up elsewhere": [("asker.agent", (None, "worker"), 0)],
@@ -54,6 +56,14 @@ def test_what_a_link_ties(case: str) -> None:
         for one in reconstructed(pieces_of(CASES[case]))
     ]
     assert sorted(found) == sorted([(id_of(root), calls, models) for root, calls, models in RUNS[case]])
+
+
+def test_a_run_that_goes_on_ends_with_its_last_answer() -> None:
+    """The first run asked before it called its tool; the next has the tool's answer and the final one. Its question is the first one's."""
+    [one, _] = sorted(reconstructed(pieces_of(CASES["a run that goes on"])), key=lambda run: run.started_at)
+    assert (one.agent_name, one.user_input, one.final_response) == ("clerk", "Refund it.", "Paid.")
+    assert [(call.name, call.result) for call in one.tool_calls] == [("refund", "paid")]
+    assert one.ended_at - one.started_at == 11 * 10**9
 
 
 @pytest.mark.parametrize("restarts", [False, True], ids=["one process", "restart"])

@@ -9,14 +9,16 @@ from pathlib import Path
 import pytest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 
-from monitor.assembly.linking import Linked, Target
+from monitor.assembly.linking import How, Linked, Target
 from monitor.intake import held, linking
 from monitor.intake import links as links_module
 from monitor.intake.later import assemble_later
 from monitor.intake.links import Links
 from monitor.intake.loose import Loose, packed, unpacked
+from monitor.intake.sink import EarlyDrop
 from monitor.model.invocation import Invocation
 from monitor.model.run import Query
+from monitor.sampling import sampling_number
 from monitor.settings.tree import LateSpans
 from monitor.store.sqlite import SqliteStore
 from tests.intake.desk import Desk
@@ -185,6 +187,17 @@ def test_late_spans_of_either_revise_the_whole(desk: Desk, named: str) -> None:
     assert (len(before), both(desk)) == (1, [("asker.agent", 2, calls)])
 
 
+def test_a_sender_that_was_dropped_at_intake_is_not_made_up(desk: Desk) -> None:
+    """Only the receiver's trace is kept by its number: it waits as for any other, and is stored as what it is."""
+    by_number = sorted((sampling_number(trace_id(name).hex()), name) for name in map("t{}".format, range(20)))
+    receiver, sender = by_number[0][1], by_number[-1][1]
+    desk.intake.early_drop = EarlyDrop(by_number[-1][0])
+    desk.send(traces(*asking(sender), *worker(receiver, (sender, f"{sender}.send"))))
+    assert desk.wait(60.0).invocations == 1
+    assert stored(desk, sender, receiver) == [(f"{receiver}.agent", 1, (None,))]
+    assert desk.store.saved[-1].kept_below == by_number[-1][0]
+
+
 def test_what_only_forwards_is_not_kept(desk: Desk) -> None:
     """Queues without agents: nothing is stored but that the trace was read, and nothing waits on."""
     desk.send(traces(send("relay", "relay.take"), take("relay", ("gone", "gone.send"))))
@@ -265,7 +278,11 @@ def test_traces_that_settle_apart_end_as_reconstruct_says(case: str, open_desk: 
             for one in found
         )
 
-    spans = CASES[case] if case in CASES else forest(random.Random(case), ("asker", "worker", "worker", "executor"))
+    spans = (
+        CASES[case]
+        if case in CASES
+        else forest(random.Random(case), ("asker", "worker", "worker", "executor", "clerk"))
+    )
     expected = told(reconstructed(pieces_of(spans)))
     names = sorted({span.trace_id.hex() for span in spans})
     for seed in range(2):
@@ -282,7 +299,7 @@ def test_traces_that_settle_apart_end_as_reconstruct_says(case: str, open_desk: 
 
 def test_what_is_kept_of_a_linked_trace_is_small_and_comes_back() -> None:
     """Some sixty bytes for one link; packing loses nothing, and an older program's pieces are still read."""
-    linked = Linked(trace_id("a").hex(), (Target("b" * 16, True), Target("c" * 16, False)))
+    linked = Linked(trace_id("a").hex(), (Target("b" * 16, How.QUEUED), Target("c" * 16, How.PASSED)))
     for one in (Loose("d" * 32, "e" * 32, (), linked, 7), Loose("d" * 32, None, (), None, 2**62)):
         kept = packed(one)
         assert unpacked(one.trace_id, one.turn, kept) == one
