@@ -91,10 +91,12 @@ def unsettled(given: argparse.Namespace, folder: Path) -> list[Row]:
                 "backlog_spans": have, "rss_mb": round(one.usage.rss_mb), "cpu_us_per_span_taken": round(cpu / sent.spans * 1e6, 1),
                 "ack_p99_ms": round(sent.quantile(0.99), 1), "journal_mb": round(bytes_of(folder / "data" / "journal") / 1e6),
             })  # fmt: skip
-    first, last = rows[0], rows[-1]
-    slope = (last["rss_mb"] - first["rss_mb"]) / (last["backlog_spans"] - first["backlog_spans"])
+    before, last = rows[
+        -2:
+    ]  # what is open in memory is bounded: only what comes behind that bound tells how it goes on
+    slope = (last["rss_mb"] - before["rss_mb"]) / (last["backlog_spans"] - before["backlog_spans"])
     rows.append({
-        "backlog_spans": 10_000_000, "rss_mb": round(first["rss_mb"] + slope * (10_000_000 - first["backlog_spans"])),
+        "backlog_spans": 10_000_000, "rss_mb": round(last["rss_mb"] + slope * (10_000_000 - last["backlog_spans"])),
         "cpu_us_per_span_taken": "extrapolated", "ack_p99_ms": None, "journal_mb": None,
     })  # fmt: skip
     return rows

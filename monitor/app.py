@@ -29,7 +29,6 @@ from monitor.intake.index import Index
 from monitor.intake.journal import Journal
 from monitor.intake.later import assemble_later
 from monitor.intake.options import settlement_options, settling_rules
-from monitor.intake.replay import replay
 from monitor.intake.settler import Settler
 from monitor.intake.sink import Intake
 from monitor.judges import Judges
@@ -161,7 +160,6 @@ class App:
         )
         self.settler = Settler(self.journal, self.index, store, self.telemetry, options)
         self.conversations = Conversations(store, settings.assembly.conversation_idle, options.conversation_monitors)
-        self.intake.early_drop = early_drop(self.configuration)
         self.exporter = EvaluationExporter(settings.exporters.otlp) if settings.exporters.otlp else None
         self.judges = Judges(store, clock, self.telemetry, settings)
         self.budgets = Budgets(store, clock, self.telemetry, lambda: self.configuration, lambda: self.judges.current)
@@ -240,7 +238,9 @@ class App:
         }
 
     def _replay(self) -> int:
-        return replay(self.journal, self.index, self.telemetry, self.store.consumed_positions, self.steady.now())
+        indexed = self.settler.reading.begin(self.steady.now())
+        self.intake.early_drop = early_drop(self.configuration)  # not before it is known what was left under which rate
+        return indexed
 
     async def _start_working(self) -> None:
         for name, parsed in self.configuration.collectors.items():

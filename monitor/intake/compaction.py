@@ -30,8 +30,14 @@ def rewrite_survivors(journal: Journal, index: Index, segment: int, max_bytes: i
     """Write the open items of a closed segment to the end of the journal, durably; True when none is left in it.
 
     Does nothing when they are larger than `max_bytes`. A crash on the way leaves copies, which are told at assembly. Called by the
-    settler, while nothing is being settled.
+    settler, while nothing is being settled. Nothing is moved while frames are parked, nor is any parked meanwhile: what lies behind them
+    would be read again as if it had come then, and what the store has read of a trace would seem to reach past them.
     """
+    with index.all_indexed() as may_move:
+        return may_move and _rewrite(journal, index, segment, max_bytes)
+
+
+def _rewrite(journal: Journal, index: Index, segment: int, max_bytes: int | None) -> bool:
     moves: list[_Move] = []
     total = 0
     for offset, survivors in index.survivors(segment).items():

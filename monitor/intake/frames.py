@@ -148,14 +148,17 @@ def _read_header(file: BinaryIO, offset: int, seed: int) -> _Header | None:
     return _Header(_SIGNALS[kind], name.decode(), received_at, kept_below, at, body_length, body_crc)
 
 
-def scan(file: BinaryIO, size: int, segment: int, seed: int) -> Iterator[Frame | Damage]:
-    """Every frame of a segment in order, and what lies between them. Damage that reaches the end of the segment is a torn tail."""
+def scan(file: BinaryIO, size: int, segment: int, seed: int, start: int = 0) -> Iterator[Frame | Damage]:
+    """Every frame of a segment in order, and what lies between them. Damage that reaches the end of the segment is a torn tail.
+
+    `start` is 0 or where a frame begins.
+    """
     file.seek(0)
-    if 0 < size < SEGMENT_HEADER.size:
+    if not start and 0 < size < SEGMENT_HEADER.size:
         yield Damage(DamageKind.TORN_TAIL, segment, 0, size)
-    elif size and segment_version(file.read(SEGMENT_HEADER.size)) is None:
+    elif not start and size and segment_version(file.read(SEGMENT_HEADER.size)) is None:
         yield Damage(DamageKind.SEGMENT_HEADER, segment, 0, SEGMENT_HEADER.size)
-    offset = SEGMENT_HEADER.size
+    offset = max(start, SEGMENT_HEADER.size)
     while offset < size:
         frame = read_frame(file, segment, offset, seed)
         if frame is not None:
@@ -166,6 +169,16 @@ def scan(file: BinaryIO, size: int, segment: int, seed: int) -> Iterator[Frame |
         kind = DamageKind.TORN_TAIL if following == size else DamageKind.CORRUPT
         yield Damage(kind, segment, offset, following - offset)
         offset = following
+
+
+def highest_rate(file: BinaryIO, size: int, seed: int, start: int = 0) -> float:
+    """The highest `kept_below` of a segment's frames, by their headers alone; 1.0 as soon as one says so, or cannot be read."""
+    highest, offset = 0.0, max(start, SEGMENT_HEADER.size)
+    while offset < size and highest < 1.0:
+        header = _read_header(file, offset, seed)
+        highest = max(highest, 1.0 if header is None else header.kept_below)
+        offset += size if header is None else header.length
+    return highest
 
 
 def _next_frame(file: BinaryIO, size: int, segment: int, offset: int, seed: int) -> int:

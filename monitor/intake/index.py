@@ -8,21 +8,26 @@ from __future__ import annotations
 import heapq
 import threading
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-from collectors.immutable import immutable
-from collectors.otlp.request import Item
-from collectors.sink import Signal
+from monitor.intake.noted import Arrival, DueTraces, Survivor, Taken
 from monitor.intake.opentrace import Inside, OpenTrace
+from monitor.intake.parked import Backlog, Parked, Unread
 from monitor.intake.records import Columns
 from monitor.intake.settling import SettlingRules, due
 from monitor.model.invocation import SettledBy
 from monitor.model.origin import waiting_for
-from monitor.model.run import JournalPosition
+from monitor.model.run import NOT_READ, JournalPosition
 
 MAX_OPEN_ITEMS = 2_000_000
-"""Open spans and log records past which nothing more is taken: about 0.2 GB in traces of 8 spans."""
+"""Open spans and log records, those that are parked among them, past which nothing more is taken."""
+
+MAX_INDEXED = 1_500_000
+"""Items in memory, of about 21 bytes, past which what comes is parked in the journal: 32 MB, which is half a million spans in traces of 8, as
+many as wait at a million spans a minute and a `settle_after` of 30 s.
+"""
 
 OPEN_AT_ONCE = 256
 """Open traces that are looked into in one step: after a start all of them are due for it at the same time, and what has settled waits meanwhile."""
@@ -30,49 +35,6 @@ OPEN_AT_ONCE = 256
 _NEXT_TURN = 1.0
 _TRACE_COST = 16  # what an open trace costs besides its items, in items
 _CHECKS_AT_ONCE = 1000  # the lock is not held for longer than this many traces
-
-
-@immutable(frozen=True, slots=True)
-class Arrival:
-    """Items of one frame as they are noted: ordinals with their items, all of the same signal."""
-
-    position: JournalPosition
-    signal: Signal
-    collector: str
-    received_at: float
-    kept_below: float
-    items: Sequence[tuple[int, Item]]
-
-
-@immutable(frozen=True, slots=True)
-class Taken:
-    """A trace that is being settled: out of the index, but its segments are still needed."""
-
-    trace_id: bytes
-    trace: OpenTrace
-    settled_by: SettledBy
-
-
-@dataclass(frozen=True, slots=True)
-class DueTraces:
-    """Traces that settle now, and incomplete ones of which the store may know an earlier settlement. `more`: there are others due.
-
-    `open` are traces that stay open, in which an invocation may be over.
-    """
-
-    taken: tuple[Taken, ...] = ()
-    unknown: tuple[bytes, ...] = ()
-    open: tuple[bytes, ...] = ()
-    more: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Survivor:
-    """Items of an open trace in a frame of an old segment: which trace, where in its records, and their ordinals in the frame."""
-
-    trace_id: bytes
-    at: int
-    ordinals: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +46,19 @@ class _Found:
     open: list[bytes]
 
 
+__all__ = ["Arrival", "DueTraces", "Index", "Survivor", "Taken"]
+
+
 class Index:
     """All open traces. Thread-safe; `note` is called in journal order, taking and giving back by one settler.
 
-    `max_open_items` may be set at any time.
+    Past `max_indexed` items in memory new frames are parked: they wait in the journal until they are read on (see reading_on.py), by the
+    settler. `max_open_items` may be set at any time.
     """
 
-    def __init__(self, rules: SettlingRules, max_open_items: int = MAX_OPEN_ITEMS) -> None:
+    def __init__(
+        self, rules: SettlingRules, max_open_items: int = MAX_OPEN_ITEMS, max_indexed: int = MAX_INDEXED
+    ) -> None:
         self.rules = rules
         self.max_open_items = max_open_items
         self._mutex = threading.Lock()
@@ -100,19 +68,28 @@ class Index:
         self._open: Counter[str] = Counter()
         self._settling: Counter[str] = Counter()
         self._items = 0
+        self._backlog = Backlog(max_indexed)
 
     def configure(self, rules: SettlingRules, now: float) -> None:
         """Other rules hold from now on, for traces that are open as well."""
         with self._mutex:
             self.rules = rules
+            now, _ = self._backlog.moment(now, now)
             for trace_id, trace in self._traces.items():
                 self._look(trace_id, trace, now)
 
     # -- arrivals ----------------------------------------------------------------------------------------------------
     def note(self, arrival: Arrival) -> None:
-        """The items of a durable frame. All items of a trace in it are noted at once."""
+        """The items of a durable frame, the next in the journal. All items of a trace in it are noted at once."""
         if not arrival.items:
             return
+        with self._mutex:
+            if self._backlog.parks(self._indexed):
+                self._backlog.park(arrival.position, arrival.collector, [item.trace_id for _, item in arrival.items])
+                return
+        self._index(arrival)  # nobody else begins to park meanwhile
+
+    def _index(self, arrival: Arrival) -> None:
         columns = Columns.of(arrival.items, arrival.signal, arrival.position, arrival.received_at)
         quiet_at = arrival.received_at + self.rules.settle_after
         later: list[bytes] = []
@@ -129,6 +106,7 @@ class Index:
                 heapq.heappush(self._queue, (quiet_at, later))
             self._live[arrival.position.segment] += len(arrival.items)
             self._items += len(arrival.items)
+            self._backlog.came(arrival.received_at, self.rules.settle_after)
 
     def _trace(self, trace_id: bytes, arrival: Arrival) -> OpenTrace:
         trace = self._traces.get(trace_id)
@@ -148,12 +126,90 @@ class Index:
             heapq.heappush(self._queue, (at, [trace_id]))
 
     def __contains__(self, trace_id: bytes) -> bool:
-        return trace_id in self._traces
+        """Whether a trace is open, or may be: one of 10,000 others seems so while something is parked."""
+        parked = self.parked  # asked first: what is parked no more is open
+        return (parked is not None and trace_id in parked) or trace_id in self._traces
+
+    @property
+    def indexed_items(self) -> int:
+        """Spans and log records in memory."""
+        return self._items
+
+    @property
+    def _indexed(self) -> int:
+        return self._items + _TRACE_COST * len(self._traces)
 
     @property
     def fullness(self) -> float:
         """How much is open, as a share of what may be; from 1 on nothing more may be taken."""
-        return (self._items + _TRACE_COST * len(self._traces)) / self.max_open_items
+        parked = self.parked
+        return (self._indexed + (parked.count if parked is not None else 0)) / self.max_open_items
+
+    # -- parked frames -------------------------------------------------------------------------------------------------
+    @property
+    def parked(self) -> Parked | None:
+        """What waits in the journal to be indexed, None for nothing."""
+        return self._backlog.parked
+
+    @property
+    def unread(self) -> Unread | None:
+        """What earlier processes left and nobody has looked at yet: which traces are open in it is not known."""
+        parked = self.parked
+        return parked.unread if parked is not None else None
+
+    def park_unread(self, unread: Unread, segments: Collection[int]) -> None:
+        """What earlier processes left, in those segments, waits. Before anything is noted."""
+        with self._mutex:
+            self._backlog.parked = Parked(NOT_READ, unread.until, unread)
+            self._backlog.parked.segments |= {*segments}
+
+    def stretch(self) -> tuple[JournalPosition, JournalPosition] | None:
+        """Where the first parked frame is to be looked for, and where the last lies."""
+        with self._mutex:
+            return (self.parked.reads_from, self.parked.last) if self.parked is not None else None
+
+    def note_parked(self, arrival: Arrival, end: int, trace_ids: Collection[bytes]) -> None:
+        """Index the next parked frame, which ends at that offset. `trace_ids`: of each item in it, though the store may have consumed some."""
+        if arrival.items:
+            self._index(arrival)
+        with self._mutex:
+            self._backlog.came(arrival.received_at, self.rules.settle_after)
+            if self.parked is not None:
+                self.parked.taken(arrival.position, end, arrival.collector, trace_ids)
+                self._backlog.read_to(JournalPosition(arrival.position.segment, end))
+
+    def read_to(self, position: JournalPosition) -> None:
+        """No parked frame lies before the position any more."""
+        with self._mutex:
+            self._backlog.read_to(position)
+
+    def has_room(self, now: float, *, idle: bool) -> bool:
+        """Whether parked frames are to be read on: there is room; or there is none and, with nothing due as far as they are read (`idle`),
+        something may be by now.
+        """
+        with self._mutex:
+            if self.parked is None or self._indexed < self._backlog.max_indexed:
+                return self.parked is not None
+            is_due = bool(self._queue and self._queue[0][0] <= now) or self._backlog.is_overdue(
+                now, self.rules.settle_after
+            )
+            return idle and is_due
+
+    def moment(self, now: float, listening_since: float) -> tuple[float, float]:
+        """For what moment `take_due` can be asked, and since when silence counts (see Backlog)."""
+        with self._mutex:
+            return self._backlog.moment(now, listening_since)
+
+    @contextmanager
+    def all_indexed(self) -> Iterator[bool]:
+        """Whether nothing is parked; nothing is until this is left, then."""
+        with self._mutex:
+            nothing_parked = self._backlog.keep_indexing(True)
+        try:
+            yield nothing_parked
+        finally:
+            with self._mutex:
+                self._backlog.keep_indexing(False)
 
     # -- settling -----------------------------------------------------------------------------------------------------
     def take_due(self, now: float, listening_since: float, limit: int) -> DueTraces:
@@ -283,9 +339,10 @@ class Index:
     # -- the journal's needs ---------------------------------------------------------------------------------------------
     @property
     def live_segments(self) -> set[int]:
-        """Segments that hold an item of a trace that is open or being settled."""
+        """Segments that hold an item of a trace that is open or being settled, or something parked."""
         with self._mutex:
-            return {segment for segment, count in self._live.items() if count > 0}
+            parked = self.parked.segments if self.parked is not None else set()
+            return {segment for segment, count in self._live.items() if count > 0} | parked
 
     def survivors(self, segment: int) -> dict[int, list[Survivor]]:
         """The items of open traces in a closed segment, by the offset of their frame. Only while nothing is being settled."""
@@ -312,19 +369,23 @@ class Index:
     # -- figures -----------------------------------------------------------------------------------------------------------
     @property
     def open_traces(self) -> Counter[str]:
-        """Open traces by collector."""
+        """Open traces by collector; a parked one counts for each of its frames, one in what is unread not at all."""
         with self._mutex:
-            return Counter(self._open)
+            return self._open + self.parked.traces if self.parked is not None else Counter(self._open)
 
     def unsettled(self, collector: str) -> int:
-        """Traces of a collector that are open or being settled."""
+        """Traces of a collector that are open or being settled; 0 only where it is certain that there is none."""
         with self._mutex:
-            return self._open[collector] + self._settling[collector]
+            known = self._open[collector] + self._settling[collector]
+            if self.parked is None:
+                return known
+            return known + self.parked.traces[collector] + (self.parked.unread is not None)
 
     @property
     def open_items(self) -> int:
-        """Spans and log records of open traces."""
-        return self._items
+        """Spans and log records of open traces, those that are parked among them."""
+        parked = self.parked
+        return self._items + (parked.count if parked is not None else 0)
 
     def last_data_of_oldest(self) -> dict[str, float]:
         """By collector: when the oldest open trace last got data, seconds since 1970-01-01Z."""

@@ -309,12 +309,29 @@ class Journal:
 
         Nothing is trimmed before the iteration has come to its end.
         """
+        yield from self.frames(JournalPosition(0, 0), self.earlier_until)
+        self.serve()
+
+    @property
+    def earlier_until(self) -> JournalPosition:
+        """Where what earlier processes left ends; no frame lies there."""
+        return JournalPosition(self._first, 0)
+
+    def frames(self, start: JournalPosition, last: JournalPosition) -> Iterator[Frame]:
+        """Every frame from `start`, where one begins, to the one at `last`, in journal order; what is found damaged is treated as by `replay`."""
 
         def damaged(damage: Damage) -> None:
             self.damages.append(damage)
             self._told(damage.kind.value)
 
-        yield from self._segments.scan(self._first, damaged)
+        yield from self._segments.scan(start, last, self._first, damaged)
+
+    def highest_rate(self, start: JournalPosition, last: JournalPosition) -> float:
+        """The highest `kept_below` of the frames from `start`, where one begins, to the one at `last`; 1.0 where that cannot be told."""
+        return self._segments.highest_rate(start, last)
+
+    def serve(self) -> None:
+        """What is needed of earlier processes' segments is known from now on: others may be trimmed."""
         self._replayed = True
 
     def trim(self, needed: Collection[int]) -> int:

@@ -18,6 +18,7 @@ from monitor.intake.frames import (
     Damage,
     DamageKind,
     Frame,
+    highest_rate,
     read_frame,
     scan,
     segment_version,
@@ -96,34 +97,55 @@ class Segments:
             self._readers.popitem(last=False)[1].close()
         return reader
 
-    def scan(self, before: int, damaged: Callable[[Damage], None]) -> Iterator[Frame]:
-        """Every frame of the segments numbered below `before`. Torn tails are cut, all damage is logged and reported.
-
-        Raises JournalUnwritable when a segment may not be read.
+    def scan(
+        self, start: JournalPosition, last: JournalPosition, earlier: int, damaged: Callable[[Damage], None]
+    ) -> Iterator[Frame]:
+        """Every frame from `start` to the one at `last`, in journal order. All damage is logged and reported; torn tails of segments below
+        `earlier`, which an earlier process wrote, are cut. Raises JournalUnwritable when a segment may not be read.
         """
-        with self._mutex:
-            files = [self._files[number] for number in sorted(self._files) if number < before]
-        for segment in files:
+        for segment in self._between(start, last):
+            begin = start.offset if segment.number == start.segment else 0
             try:
-                yield from self._scan(segment, damaged)
+                for frame in self._scan(segment, begin, segment.number < earlier, damaged):
+                    if last < frame.position:
+                        return
+                    yield frame
             except PermissionError as error:
                 raise JournalUnwritable.of(error, self._folder) from error
             except OSError as error:
                 logger.error("journal %s cannot be read: %s", segment.path, error.strerror)
                 damaged(Damage(DamageKind.CORRUPT, segment.number, 0, self._sizes[segment.number]))
 
-    def _scan(self, segment: SegmentFile, damaged: Callable[[Damage], None]) -> Iterator[Frame]:
+    def _between(self, start: JournalPosition, last: JournalPosition) -> list[SegmentFile]:
+        with self._mutex:
+            return [self._files[number] for number in sorted(self._files) if start.segment <= number <= last.segment]
+
+    def _scan(
+        self, segment: SegmentFile, start: int, earlier: bool, damaged: Callable[[Damage], None]
+    ) -> Iterator[Frame]:
         with segment.path.open("rb") as file:
-            size = os.fstat(file.fileno()).st_size
-            for found in scan(file, size, segment.number, segment.seed):
+            size = os.fstat(file.fileno()).st_size if earlier else self._sizes[segment.number]
+            for found in scan(file, size, segment.number, segment.seed, start):
                 if isinstance(found, Frame):
                     yield found
                 else:
-                    self._handle(segment, found)
+                    self._handle(segment, found, earlier)
                     damaged(found)
 
-    def _handle(self, segment: SegmentFile, damage: Damage) -> None:
-        if damage.kind is not DamageKind.TORN_TAIL:
+    def highest_rate(self, start: JournalPosition, last: JournalPosition) -> float:
+        """The highest `kept_below` of the frames from `start` to `last`, by their headers alone; 1.0 where that cannot be told."""
+        highest = 0.0
+        for segment in self._between(start, last):
+            try:
+                with segment.path.open("rb") as file:
+                    begin = start.offset if segment.number == start.segment else 0
+                    highest = max(highest, highest_rate(file, self._sizes[segment.number], segment.seed, begin))
+            except OSError:
+                return 1.0
+        return highest
+
+    def _handle(self, segment: SegmentFile, damage: Damage, earlier: bool) -> None:
+        if damage.kind is not DamageKind.TORN_TAIL or not earlier:
             logger.error("journal damage in %s: %s; what lies there is lost", segment.path, damage)
             return
         logger.warning("journal %s: %s, cut: a write that was not finished", segment.path, damage)

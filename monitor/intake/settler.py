@@ -21,6 +21,7 @@ from monitor.intake.opentrace import OpenTrace
 from monitor.intake.options import SettlementOptions
 from monitor.intake.parting import Part, Parting, PartStore
 from monitor.intake.privacy import dropped_by
+from monitor.intake.reading_on import ReadingOn
 from monitor.intake.settlement import Settled, settle, unassembled
 from monitor.intake.settling import SettlingRules
 from monitor.intake.sketching import Head, sketched
@@ -65,12 +66,8 @@ class SettledBatch:
     def plus(self, ready: Sequence[Ready]) -> SettledBatch:
         """With other stored settlements."""
         all_settled = [one.settled for one in ready]
-        revisions = [
-            change.invocation.revision
-            for settled in all_settled
-            for told in settled.settlements
-            for change in told.changes
-        ]
+        changes = [change for one in all_settled for told in one.settlements for change in told.changes]
+        revisions = [change.invocation.revision for change in changes]
         new = revisions.count(1)
         return replace(
             self,
@@ -102,6 +99,7 @@ class Settler:
         self._dropped = dropped_by(options.drop_attributes)
         self._frames = FrameCache(journal)
         self._housekeeping = Housekeeping(journal, index, telemetry)
+        self.reading = ReadingOn(journal, index, telemetry, store.consumed_positions)
         self._turns = TurnSettling(index, store, self._read_again, self._read_open)
         self._completing = Completing(store)
         self._parting = Parting(index, store, self._read_open)
@@ -129,17 +127,18 @@ class Settler:
         """
         batch = SettledBatch()
         if self._listening_since is not None:
-            due = self._index.take_due(now, self._listening_since, TRACES_AT_ONCE)
-            since = self._listening_since
-            moment = Moment(now, now if wall is None else wall, since, self._index.rules, self._options)
+            at, since = self._index.moment(now, self._listening_since)  # `at` stands still while there is more to read
+            due = self._index.take_due(at, since, TRACES_AT_ONCE)
+            moment = Moment(at, now if wall is None else wall, since, self._index.rules, self._options)
             work = _Work(list(due.taken), [], SettledBatch(), due.more)
             try:
-                self._guarded(lambda: self._look_up(work, due.unknown, now))
+                self._guarded(lambda: self._look_up(work, due.unknown, at))
                 self._guarded(lambda: self._settle(work, moment))
                 self._guarded(lambda: self._look_into(work, due.open, moment))
             finally:
-                self._index.give_back(work.left, now + RETRY_SECONDS)
-                self._index.give_back(work.unstorable, now + UNSTORABLE_SECONDS)
+                self._index.give_back(work.left, at + (RETRY_SECONDS if at == now else 0.0))
+                self._index.give_back(work.unstorable, at + UNSTORABLE_SECONDS)
+            work.more |= self.reading.step(now, idle=not (due.taken or due.more))
             if not due.taken and not due.open:
                 self._frames.clear()
             batch = replace(work.done, fault=self._fault, more=work.more and self._fault is None)

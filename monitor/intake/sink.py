@@ -68,6 +68,7 @@ class Intake:
         max_in_flight_bytes: int = MAX_IN_FLIGHT_BYTES,
     ) -> None:
         self._early_drop = EarlyDrop()
+        self._waits_for_unread = False
         self._kept_below = KeptBelow()
         self._journal = journal
         self._index = index
@@ -80,14 +81,22 @@ class Intake:
     @property
     def early_drop(self) -> EarlyDrop:
         """What is dropped at intake. A lower rate leaves open traces whole; a higher one holds for traces that were not cut by the old
-        one (see KeptBelow).
+        one (see KeptBelow). While nobody has read which traces an earlier process left open (`Index.unread`), the rate that it may have
+        kept them by goes on where that is higher: none is cut.
         """
         return self._early_drop
 
     @early_drop.setter
     def early_drop(self, drop: EarlyDrop) -> None:
         self._early_drop = drop
-        rate = 1.0 if drop.rate is None else drop.rate
+        self._change_rate()
+
+    def _change_rate(self) -> None:
+        rate = 1.0 if self._early_drop.rate is None else self._early_drop.rate
+        unread = self._index.unread
+        self._waits_for_unread = unread is not None and unread.kept_below > rate
+        if unread is not None and self._waits_for_unread:
+            rate = unread.kept_below
         self._kept_below.change(rate, self._clock.now(), self._index.rules.idle_timeout)
 
     # -- accepting ---------------------------------------------------------------------------------------------------
@@ -142,6 +151,8 @@ class Intake:
         if encoding is Encoding.JSON:
             converted = from_json(body, signal)
             body, repaired = converted.body, converted.repaired
+        if self._waits_for_unread and self._index.unread is None:
+            self._change_rate()
         now = self._clock.now()
         kept_below = self._kept_below.at(now)
         wanted = None if self._kept_below.keeps_all(now) else self._wanted(now)
@@ -167,8 +178,8 @@ class Intake:
         return answer
 
     def _prefer_open_traces(self, found: _Sorted, collector: str) -> None:
-        if max(self._index.fullness, self._journal.fullness) < NEW_TRACES_UNTIL:
-            return
+        if max(self._index.fullness, self._journal.fullness) < NEW_TRACES_UNTIL or self._index.unread is not None:
+            return  # or which traces are open is not known
         continued = sum(item.trace_id in self._index for _, item in found.kept)
         if 2 * continued < len(found.kept):
             self._telemetry.rejected(collector_of(collector), RejectReason.OVERLOADED, len(found.request.items))

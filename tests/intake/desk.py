@@ -9,10 +9,9 @@ from prometheus_client import CollectorRegistry
 
 from collectors.sink import Accepted, Encoding, Signal
 from monitor.clock import ManualClock, SteadyClock
-from monitor.intake.index import Index
+from monitor.intake.index import MAX_INDEXED, Index
 from monitor.intake.journal import Journal
 from monitor.intake.options import SettlementOptions
-from monitor.intake.replay import replay
 from monitor.intake.settler import SettledBatch, Settler, TraceStore
 from monitor.intake.settling import SettlingRules
 from monitor.intake.sink import Intake
@@ -25,9 +24,14 @@ RULES = SettlingRules()
 
 
 class Desk:
-    """One process's life after the other on the same folder and store."""
+    """One process's life after the other on the same folder and store.
 
-    def __init__(self, folder: Path, options: SettlementOptions | None = None, **journal: int) -> None:
+    With `max_indexed` no more than that is open in memory (see Index), and the journal is read on frame by frame.
+    """
+
+    def __init__(
+        self, folder: Path, options: SettlementOptions | None = None, max_indexed: int | None = None, **journal: int
+    ) -> None:
         self.clock = ManualClock(1_800_000_000.0)  # after everything recorded
         self.store = MemoryStore()
         self.settled_into: TraceStore = self.store
@@ -35,6 +39,7 @@ class Desk:
         self.rules = RULES
         self._folder = folder
         self._limits = journal
+        self.max_indexed = max_indexed
         self.start()
 
     def start(self) -> None:
@@ -43,11 +48,12 @@ class Desk:
         self.registry = CollectorRegistry()
         self.telemetry = Telemetry(self.registry)
         self.journal = Journal(self._folder, self.steady, **self._limits)
-        self.index = Index(self.rules)
+        self.index = Index(self.rules, max_indexed=MAX_INDEXED if self.max_indexed is None else self.max_indexed)
         self.intake = Intake(self.journal, self.index, self.telemetry, self.steady)
         self.settler = Settler(self.journal, self.index, self.settled_into, self.telemetry, self.options)
-        consumed = self.settled_into.consumed_positions
-        self.replayed = replay(self.journal, self.index, self.telemetry, consumed, self.steady.now())
+        if self.max_indexed is not None:
+            self.settler.reading.bytes_at_once = 1
+        self.replayed = self.settler.reading.begin(self.steady.now())
         self.settler.listen(self.steady.now())
 
     def restart(self) -> None:

@@ -78,7 +78,7 @@ def test_erased_content_does_not_come_back_with_late_data(desk: Desk, store: Sql
     assert stored.invocations[0].invocation.final_response is None
 
 
-@pytest.mark.parametrize("kind", [[], ["turns"]], ids=["traces", "turns"])
+@pytest.mark.parametrize("kind", [[], ["few"], ["turns"]], ids=["traces", "parked", "turns"])
 def test_every_acknowledged_trace_is_stored_once_whatever_dies(tmp_path: Path, kind: list[str]) -> None:
     """A process killed while it accepts, settles, stores and trims: afterwards each acknowledged trace, or turn over two traces, is one
     invocation, counted once.
