@@ -189,19 +189,34 @@ _UNWANTED = Item(b"", b"", b"", 0, 0, unwanted=True)
 _TRACE_ID_TAG, _SPAN_ID_TAG = b"\x0a\x10", b"\x12\x08"
 """How the first two fields of a span begin where they have the right length; every SDK writes them first."""
 
+_SPAN_ID_AT = 2 + TRACE_ID_BYTES + 2
+_SPAN_ID_END = _SPAN_ID_AT + SPAN_ID_BYTES
+
 
 def _span_items(raws: Any, own: bool, wanted: Wanted | None) -> list[Item]:
+    """The items of a scope's spans, each read by itself and only where it is wanted; runs of those that are read are looked at together."""
     parse_head = schema.SpanHead.FromString
-    asks = wanted is not None and not own
     found: list[Item] = []
+    heads: list[Any] = []
+    asks = wanted is not None and not own
+    begin, unwanted = b"", False
     for raw in raws:
-        if asks and _is_unwanted(raw, wanted):
-            found.append(_UNWANTED)
-            continue
-        try:
-            _add_spans((parse_head(raw),), own, found)
-        except schema.DecodeError:
-            found.append(_UNREADABLE)
+        if asks and raw[:_SPAN_ID_AT] != begin:  # spans of a trace are mostly neighbours
+            begin = raw[:_SPAN_ID_AT]
+            unwanted = _is_unwanted(begin, wanted)
+        if unwanted and len(raw) >= _SPAN_ID_END and raw[_SPAN_ID_AT:_SPAN_ID_END] != _NO_SPAN:
+            other = _UNWANTED
+        else:
+            try:
+                heads.append(parse_head(raw))
+                continue
+            except schema.DecodeError:
+                other = _UNREADABLE
+        if heads:
+            _add_spans(heads, own, found)
+            heads = []
+        found.append(other)
+    _add_spans(heads, own, found)
     return found
 
 
@@ -226,18 +241,15 @@ def _add_spans(spans: Iterable[Any], own: bool, items: list[Item]) -> bool:
         if ours or fault is not None:
             plain = False
         ends = marks.END_MARKER in attributes and marks.ends_invocation(attributes)
-        add(
-            make(Item, (trace_id, span_id, parent, start, end, fault, ends, ours, True, False))
-        )  # Item(…) takes twice as long
+        # what Item(…) does, in half the time
+        add(make(Item, (trace_id, span_id, parent, start, end, fault, ends, ours, True, False)))
     return plain
 
 
-def _is_unwanted(raw: bytes, wanted: Any) -> bool:
-    """Whether a span begins with right ids and its trace is unwanted."""
-    if raw[:2] != _TRACE_ID_TAG or raw[18:20] != _SPAN_ID_TAG:
-        return False
-    trace_id, span_id = raw[2:18], raw[20:28]
-    return len(span_id) == SPAN_ID_BYTES and trace_id != _NO_TRACE and span_id != _NO_SPAN and not wanted(trace_id)
+def _is_unwanted(begin: bytes, wanted: Any) -> bool:
+    """Whether a span that begins so, up to its span id, has a right trace id that is unwanted."""
+    trace_id = begin[2:18]
+    return begin[:2] == _TRACE_ID_TAG and begin[18:] == _SPAN_ID_TAG and trace_id != _NO_TRACE and not wanted(trace_id)
 
 
 def _log_items(raws: Any, own: bool, scope: Any) -> Iterator[Item]:

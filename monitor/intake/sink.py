@@ -238,19 +238,23 @@ def _sorted(request: Request, wanted: Wanted | None) -> _Sorted:
     if request.plain and wanted is None:  # nearly always, where all traces are kept
         found.kept.extend(enumerate(request.items))
         return found
-    for ordinal, item in enumerate(request.items):
-        if item.fault is not None:
-            found.rejected[item.fault] += 1
-        elif item.unwanted:
-            found.dropped[DropReason.SAMPLED_OUT] += 1
-        elif not item.genai:
+    sampled_out = 0
+    for one in enumerate(request.items):
+        trace_id, _, _, _, _, fault, _, own, genai, unwanted = one[1]
+        if unwanted:
+            sampled_out += 1
+        elif fault is not None:
+            found.rejected[fault] += 1
+        elif not genai:
             found.dropped[DropReason.NOT_GENAI] += 1
-        elif item.own_telemetry:
+        elif own:
             found.dropped[DropReason.OWN_TELEMETRY] += 1
-        elif wanted is not None and not wanted(item.trace_id):
-            found.dropped[DropReason.SAMPLED_OUT] += 1
+        elif wanted is not None and not wanted(trace_id):
+            sampled_out += 1
         else:
-            found.kept.append((ordinal, item))
+            found.kept.append(one)
+    if sampled_out:
+        found.dropped[DropReason.SAMPLED_OUT] = sampled_out
     return found
 
 

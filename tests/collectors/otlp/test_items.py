@@ -160,6 +160,19 @@ def test_spans_that_nobody_wants_are_not_looked_into() -> None:
     assert items[3].trace_id == other
 
 
+def test_wanted_and_unwanted_spans_may_be_mixed() -> None:
+    """Spans of several traces in any order, with an unreadable one and one cut in its ids between, are told each by itself and stay in place."""
+    other = b"fedcba9876543210"
+    ids = [b"%08d" % number for number in range(6)]
+    wanted = [span(span_id=one).SerializeToString() for one in ids]
+    unwanted = [span(trace_id=other, span_id=one).SerializeToString() for one in ids]
+    raws = [wanted[0], unwanted[1], unwanted[2], wanted[3], b"\x07", wanted[4], unwanted[5][:25], wanted[5]]
+    items = split(frame(*raws), T, wanted=lambda trace_id: trace_id != other).items
+    assert [item.span_id for item in items] == [ids[0], b"", b"", ids[3], b"", ids[4], b"", ids[5]]
+    assert [item.unwanted for item in items] == [False, True, True, False, False, False, False, False]
+    assert [ordinal for ordinal, item in enumerate(items) if not item.valid] == [4, 6]
+
+
 def test_select_keeps_items_and_concatenation_is_a_request() -> None:
     """Selected parts of several requests, one after the other, are one request."""
     first = traces(span(span_id=b"aaaaaaaa"), span(span_id=b"bbbbbbbb"))
