@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from google.protobuf.message import DecodeError
 
-from collectors.otlp.checked import CheckedResource, CheckedScope, LazySpan, count_in, text_in
+from collectors.otlp.checked import CheckedResource, CheckedScope, blank_spans, count_in, text_in
 from collectors.otlp.request import RawItem
 from collectors.span import Scope, Span
 from monitor.assembly.assemble import AssemblyContext
@@ -77,7 +77,6 @@ _NO_PARENT = (b"", bytes(8))
 
 
 _BY_ROOT = Completeness(SettledBy.ROOT_ENDED)
-_parsed = LazySpan.FromString
 
 
 class _Uncertain(Exception):
@@ -122,7 +121,11 @@ def sketch(spans: Sequence[RawItem], trace_id: str, context: AssemblyContext) ->
     if context.keep_attributes or context.late_spans or not 0 < len(spans) <= MAX_SPANS:
         return None
     try:
-        seen = [_seen(item, resource, scope) for item, resource, scope, _ in spans]
+        blanks = blank_spans(len(spans), sum([len(one[0]) for one in spans]))
+        seen = [
+            _seen(blank, item, resource, scope)
+            for blank, (item, resource, scope, _) in zip(blanks, spans, strict=False)
+        ]
         by_id = {one.span_id: one for one in seen}
         if len(by_id) < len(seen):
             return None  # copies are counted
@@ -138,8 +141,8 @@ def sketch(spans: Sequence[RawItem], trace_id: str, context: AssemblyContext) ->
         return None
 
 
-def _seen(item: bytes, resource: bytes, scope: bytes) -> _Seen:
-    span = _parsed(item)
+def _seen(span: Any, item: bytes, resource: bytes, scope: bytes) -> _Seen:
+    span.ParseFromString(item)
     attributes = span.attributes
     named = tuple(attributes)
     is_large = len(item) + len(scope) > MAX_LENGTH  # else none of its texts is long
