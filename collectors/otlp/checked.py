@@ -6,9 +6,7 @@ and does not look into it. Names and keys are texts, checked in passing. What is
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
@@ -44,33 +42,28 @@ _KEPT_BYTES = 1024**2
 """Of spans that are read into the same messages before these are given up: a message keeps all memory that it ever took."""
 
 
-class _Blanks(threading.local):
-    """Messages that a thread reads one trace after another into.
+class BlankSpans:
+    """Messages that one thread reads one trace after another into.
 
     The runtime gives each message memory of its own, in some pieces, and after every 10,000 pieces that are freed it returns all free memory of
     the process to the kernel (`malloc_trim`), from which it is taken anew at once: up to a fifteenth of what settling costs.
     """
 
+    __slots__ = ("_size", "_spans")
+
     def __init__(self) -> None:
-        self.spans: list[Any] = []
-        self.size = 0
+        self._spans: list[Any] = []
+        self._size = 0
 
-
-@lru_cache(maxsize=1)
-def _blanks() -> _Blanks:
-    return _Blanks()
-
-
-def blank_spans(count: int, size: int) -> Sequence[Any]:
-    """At least so many LazySpans to parse spans of `size` bytes into; the caller's until its thread asks for some again."""
-    if size > _KEPT_BYTES:
-        return [LazySpan() for _ in range(count)]
-    blanks = _blanks()
-    blanks.size += size
-    if blanks.size > _KEPT_BYTES:
-        blanks.spans, blanks.size = [], size
-    blanks.spans += [LazySpan() for _ in range(count - len(blanks.spans))]
-    return blanks.spans
+    def take(self, count: int, size: int) -> Sequence[Any]:
+        """At least so many LazySpans to parse spans of `size` bytes into; the caller's until some are taken again."""
+        if size > _KEPT_BYTES:
+            return [LazySpan() for _ in range(count)]
+        self._size += size
+        if self._size > _KEPT_BYTES:
+            self._spans, self._size = [], size
+        self._spans += [LazySpan() for _ in range(count - len(self._spans))]
+        return self._spans
 
 
 CheckedResource: Any = resource_pb2.Resource

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from google.protobuf.message import DecodeError
 
-from collectors.otlp.checked import CheckedResource, CheckedScope, blank_spans, count_in, text_in
+from collectors.otlp.checked import BlankSpans, CheckedResource, CheckedScope, count_in, text_in
 from collectors.otlp.request import RawItem
 from collectors.span import Scope, Span
 from monitor.assembly.assemble import AssemblyContext
@@ -112,19 +112,22 @@ class _Seen(NamedTuple):
         return bool(self.message.status.code == _FAILURE)
 
 
-def sketch(spans: Sequence[RawItem], trace_id: str, context: AssemblyContext) -> list[Assembled] | None:
+def sketch(
+    spans: Sequence[RawItem], trace_id: str, context: AssemblyContext, blanks: BlankSpans
+) -> list[Assembled] | None:
     """What `assemble` makes of these spans of one trace, heads only: ids, times, names, tokens and whether there was an error.
 
     Content, tools, what lacks and where it came from are not read. One invocation, or none in traffic without agents. None: not certain.
-    The trace's root has ended and so have all spans; there are no log records. Never raises for what the bytes hold.
+    The trace's root has ended and so have all spans; there are no log records. Never raises for what the bytes hold. They are read into
+    `blanks`, which the caller's thread alone uses.
     """
     if context.keep_attributes or context.late_spans or not 0 < len(spans) <= MAX_SPANS:
         return None
     try:
-        blanks = blank_spans(len(spans), sum([len(one[0]) for one in spans]))
+        messages = blanks.take(len(spans), sum([len(one[0]) for one in spans]))
         seen = [
             _seen(blank, item, resource, scope)
-            for blank, (item, resource, scope, _) in zip(blanks, spans, strict=False)
+            for blank, (item, resource, scope, _) in zip(messages, spans, strict=False)
         ]
         by_id = {one.span_id: one for one in seen}
         if len(by_id) < len(seen):

@@ -6,6 +6,7 @@ import logging
 from collections import OrderedDict
 
 from collectors.immutable import immutable
+from collectors.otlp.checked import BlankSpans
 from collectors.otlp.request import Decoded, RawItems, decode, select
 from collectors.sink import MalformedRequest, Signal
 from monitor.intake.faults import FrameUnreadable
@@ -44,13 +45,17 @@ class CachedFrame:
 
 
 class FrameCache:
-    """The frames read last, up to a number of bytes: a frame that holds many traces is read once. Not thread-safe."""
+    """The frames read last, up to a number of bytes: a frame that holds many traces is read once. Not thread-safe.
+
+    `blanks`: what spans of heads are read into.
+    """
 
     def __init__(self, journal: Journal, max_bytes: int = CACHE_BYTES) -> None:
         self._journal = journal
         self._max_bytes = max_bytes
         self._frames: OrderedDict[JournalPosition, CachedFrame] = OrderedDict()
         self._bytes = 0
+        self.blanks = BlankSpans()
 
     def read(self, position: JournalPosition) -> CachedFrame:
         """The frame at a position. Raises FrameUnreadable."""

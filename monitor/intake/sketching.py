@@ -54,7 +54,7 @@ def sketched(
         return None
     spans = parts[0][1] if len(parts) == 1 else [one for _, chosen in parts for one in chosen]
     context = AssemblyContext(taken.settled_by, collector_of(taken.trace.collector))
-    found = sketch(spans, taken.trace_id.hex(), context)
+    found = sketch(spans, taken.trace_id.hex(), context, frames.blanks)
     if found is None:
         return None
     pieces = [piece for items, chosen in parts for piece in items.pieces(chosen)] if found else []

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 
+from collectors.otlp.checked import BlankSpans
 from collectors.otlp.request import RawItems, decode
 from collectors.sink import Signal
 from monitor.assembly import AssemblyContext, assemble
@@ -16,6 +17,7 @@ from monitor.assembly.conventions.identity import CONVERSATION_KEYS
 from monitor.assembly.sketch import sketch
 from monitor.model.invocation import Assembled, SettledBy
 
+BLANKS = BlankSpans()  # one for all: nothing of a trace may be left for the next
 CONTEXT = AssemblyContext(SettledBy.ROOT_ENDED, "otlp")
 TRACE = bytes(range(1, 17))
 _NAMES = (
@@ -40,7 +42,7 @@ def head(one: Assembled) -> dict[str, Any]:
 def sketched(bodies: Iterable[bytes], trace_id: bytes = TRACE) -> list[dict[str, Any]] | None:
     """The heads that the sketch gives."""
     items = [item for body in bodies for item in RawItems(body, Signal.TRACES).items]
-    found = sketch(items, trace_id.hex(), CONTEXT)
+    found = sketch(items, trace_id.hex(), CONTEXT, BLANKS)
     return None if found is None else [head(one) for one in found]
 
 

@@ -13,7 +13,7 @@ from collectors.sink import Signal
 from monitor.assembly import AssemblyContext
 from monitor.assembly.sketch import sketch
 from monitor.model.invocation import SettledBy
-from tests.assembly.sketching import CONTEXT, TRACE, assembled, changed, plain, put, request, sketched, span_of
+from tests.assembly.sketching import BLANKS, CONTEXT, TRACE, assembled, changed, plain, put, request, sketched, span_of
 
 
 def test_a_plain_trace_is_sketched() -> None:
@@ -41,13 +41,13 @@ def test_a_trace_without_agents_is_nothing() -> None:
 def test_what_the_context_asks_for_beyond_heads_is_not_sketched() -> None:
     """Attributes to keep, late data, and traces that did not settle by their root."""
     items = RawItems(request(plain()), Signal.TRACES).items
-    assert sketch(items, TRACE.hex(), CONTEXT) is not None
+    assert sketch(items, TRACE.hex(), CONTEXT, BLANKS) is not None
     for context in (
         AssemblyContext(SettledBy.ROOT_ENDED, "otlp", ("tenant",)),
         AssemblyContext(SettledBy.ROOT_ENDED, "otlp", (), 1),
         AssemblyContext(SettledBy.IDLE, "otlp"),
     ):
-        assert sketch(items, TRACE.hex(), context) is None
+        assert sketch(items, TRACE.hex(), context, BLANKS) is None
 
 
 def test_a_failed_run_and_a_failed_last_model_call_are_errors() -> None:
