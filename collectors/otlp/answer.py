@@ -35,17 +35,17 @@ _FIELDS = {
 
 def success(accepted: Accepted, signal: Signal, encoding: Encoding) -> bytes:
     """The answer to a request that was taken; `partial_success` is unset when there is nothing to say."""
+    if not (accepted.rejected or accepted.message):
+        return b"{}" if encoding is Encoding.JSON else b""
     kind, field, key = _FIELDS[signal]
-    said = bool(accepted.rejected or accepted.message)
     if encoding is Encoding.JSON:
         partial: dict[str, Any] = {"errorMessage": accepted.message}
         if accepted.rejected:
             partial[key] = str(accepted.rejected)  # a 64-bit integer is a text in protobuf's JSON
-        return _json({"partialSuccess": partial} if said else {})
+        return _json({"partialSuccess": partial})
     answer = kind()
-    if said:
-        setattr(answer.partial_success, field, accepted.rejected)
-        answer.partial_success.error_message = accepted.message.encode()
+    setattr(answer.partial_success, field, accepted.rejected)
+    answer.partial_success.error_message = accepted.message.encode()
     serialized: bytes = answer.SerializeToString()
     return serialized
 

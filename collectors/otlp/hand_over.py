@@ -39,6 +39,10 @@ class HandOver:
         self._quick, self._others = FairPool(1, f"{name}-quick"), FairPool(_THREADS, name)
         self._acknowledge_seconds = acknowledge_seconds
         self._answers = _Answers(self._loop)
+        self._awaited: deque[tuple[float, asyncio.Future[Accepted]]] = (
+            deque()
+        )  # with their deadlines, the earliest first
+        self._timer: asyncio.TimerHandle | None = None
 
     def begin(self, sender: Sender, take: _Take, *, quick: bool) -> asyncio.Future[Accepted]:
         """Let `take` hand a request to the sink on a thread; resolves when its data are durable. `quick` tells that it will not take long.
@@ -46,16 +50,32 @@ class HandOver:
         Fails with what `take` or its future raise, and with TimeoutError; who gives a request up does not cancel the sink's future.
         """
         waiter: asyncio.Future[Accepted] = self._loop.create_future()
-        late = self._loop.call_later(self._acknowledge_seconds, _fail, waiter, TimeoutError())
-        waiter.add_done_callback(lambda _: late.cancel())
+        self._await(waiter)
         pool = self._quick if quick else self._others
         pool.work(sender, partial(_take, take, partial(self._answers.tell, waiter)))
         return waiter
+
+    def _await(self, waiter: asyncio.Future[Accepted]) -> None:
+        """Fail what is late: by one timer for all, since nearly none ever is."""
+        while self._awaited and self._awaited[0][1].done():
+            self._awaited.popleft()
+        self._awaited.append((self._loop.time() + self._acknowledge_seconds, waiter))
+        if self._timer is None:
+            self._timer = self._loop.call_later(self._acknowledge_seconds, self._look)
+
+    def _look(self) -> None:
+        now, self._timer = self._loop.time(), None
+        while self._awaited and (self._awaited[0][1].done() or self._awaited[0][0] <= now):
+            _fail(self._awaited.popleft()[1], TimeoutError())
+        if self._awaited:
+            self._timer = self._loop.call_at(self._awaited[0][0], self._look)
 
     async def close(self) -> None:
         """Let what was taken end, and take nothing more."""
         for pool in (self._quick, self._others):
             await asyncio.to_thread(pool.shutdown)
+        if self._timer is not None:
+            self._timer.cancel()
 
 
 class _Answers:

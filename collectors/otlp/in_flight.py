@@ -48,15 +48,24 @@ class InFlight:
         """The part of one request, empty at first; give it back by `release`, or use it as a context."""
         return Holding(self, sender)
 
-    def _move(self, amount: int, sender: Sender, own: int) -> bool:
-        """Take (or, below 0, give back) bytes for a request that holds `own`; False and nothing taken when they are not there."""
+    def _grow(self, holding: Holding, amount: int) -> bool:
+        """Take bytes for a request; False and nothing taken when they are not there."""
         with self._lock:
-            if amount > 0 and not self._fits(amount, sender, own):
+            if holding._released or (amount > 0 and not self._fits(amount, holding.sender, holding._held)):
                 return False
-            self._held += amount
-            _add(self._addresses, sender.address, amount)
-            _add(self._connections, sender, amount)
+            holding._held += amount
+            self._add(holding.sender, amount)
             return True
+
+    def _release(self, holding: Holding) -> None:
+        with self._lock:
+            self._add(holding.sender, -holding._held)
+            holding._held, holding._released = 0, True
+
+    def _add(self, sender: Sender, amount: int) -> None:
+        self._held += amount
+        _add(self._addresses, sender.address, amount)
+        _add(self._connections, sender, amount)
 
     def _fits(self, amount: int, sender: Sender, own: int) -> bool:
         """Whether that much more fits; what comes first always does, since a request has a limit of its own."""
@@ -89,23 +98,25 @@ def _add(held: dict[_Key, int], key: _Key, amount: int) -> None:
 class Holding:
     """What one request holds of the budget."""
 
-    __slots__ = ("_budget", "_held", "sender")
+    __slots__ = ("_budget", "_held", "_released", "sender")
 
     def __init__(self, budget: InFlight, sender: Sender) -> None:
         self._budget = budget
         self.sender = sender
         self._held = 0
+        self._released = False
 
     def grow(self, amount: int) -> None:
-        """Hold more bytes; raises Overloaded when the budget or the sender's share is used up."""
-        if not self._budget._move(amount, self.sender, self._held):
+        """Hold more bytes; raises Overloaded when the budget or the sender's share is used up, and after `release`.
+
+        A request that was given up may still be unpacked: nobody would give back what it takes then.
+        """
+        if not self._budget._grow(self, amount):
             raise Overloaded(self._budget.message)
-        self._held += amount
 
     def release(self) -> None:
         """Give all back; may be called twice."""
-        self._budget._move(-self._held, self.sender, self._held)
-        self._held = 0
+        self._budget._release(self)
 
     def __enter__(self) -> Holding:
         return self

@@ -10,6 +10,8 @@ from collections import Counter
 from concurrent.futures import Future
 from dataclasses import dataclass
 
+from prometheus_client import Counter as Counted
+
 from collectors.immutable import immutable
 from collectors.otlp.request import Item, Request, Wanted, from_json, split
 from collectors.sink import Accepted, Encoding, MalformedRequest, Overloaded, RejectReason, Signal
@@ -76,6 +78,7 @@ class Intake:
         self._clock = clock
         self._max_in_flight_bytes = max_in_flight_bytes
         self._in_flight_bytes = 0
+        self._received: dict[str, Counted] = {}
         self._mutex = threading.Lock()
 
     @property
@@ -222,7 +225,10 @@ class Intake:
     def _count(self, found: _Sorted, collector: str, repaired: int) -> None:
         count = len(found.request.items)
         if found.request.signal is Signal.TRACES:
-            self._telemetry.spans_received.labels(collector_of(collector)).inc(count)
+            received = self._received.get(collector)
+            if received is None:  # looking a series up costs more than counting
+                received = self._received[collector] = self._telemetry.spans_received.labels(collector_of(collector))
+            received.inc(count)
         else:
             self._telemetry.log_records_received.inc(count)
         for reason, rejected in found.rejected.items():

@@ -118,6 +118,17 @@ def test_giving_back_twice_gives_back_once() -> None:
     assert budget.held == 10
 
 
+def test_a_request_that_was_given_up_takes_nothing_more() -> None:
+    """Who still unpacks it is stopped, and no byte stays held for ever."""
+    budget = InFlight(100)
+    holding = budget.hold(SENDER)
+    holding.grow(10)
+    holding.release()
+    with pytest.raises(Overloaded):
+        holding.grow(1)
+    assert budget.held == 0
+
+
 def test_who_floods_leaves_room_for_others() -> None:
     """Sixty-four connections of one address fill no more than half of the budget; others, also of that address, still come in."""
     budget = InFlight(1000)
