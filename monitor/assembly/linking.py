@@ -123,9 +123,13 @@ class Senders:
     """The spans inside of runs, by trace and id: what a message may have come from."""
 
     def __init__(self, segments: Sequence[Segment]) -> None:
-        self._inside = {
-            (node.trace_id, node.span_id): node for one in segments for node in one.members if not node.phantom
-        }
+        self._inside: dict[tuple[str, str], Node] = {}
+        for one in segments:
+            self.add(one.members)
+
+    def add(self, nodes: Iterable[Node]) -> None:
+        """More spans are inside of a run."""
+        self._inside.update(((node.trace_id, node.span_id), node) for node in nodes if not node.phantom)
 
     def sent(self, told: Linked) -> bool:
         """Whether one of them sent a message to the trace that says so."""
@@ -136,12 +140,22 @@ class Senders:
         sent it.
         """
         node = self._inside.get((trace_id, target.span_id))
-        if node is None or node.span_class is SpanClass.SETUP:
+        if node is None or node.span_class is SpanClass.SETUP or _in_model_call(node):
             return None
         is_top = node.parent is None or node.span_class in CANDIDATES
         by_agent = any(one.span_class in CANDIDATES for one in (node, *node.ancestors()))
         needs_agent = agents or target.how is How.RESUMED
         return None if (target.how is How.QUEUED and is_top) or (needs_agent and not by_agent) else node
+
+
+def _in_model_call(node: Node) -> bool:
+    """Whether a span is a model call or a part of one: calls below it would be taken for records of the same call."""
+    for one in (node, *node.ancestors()):
+        if one.span_class is SpanClass.MODEL:
+            return True
+        if one.span_class is SpanClass.TOOL or one.span_class in CANDIDATES:
+            return False
+    return False
 
 
 def adopt_linked(
@@ -158,6 +172,7 @@ def adopt_linked(
         sender = next((node for node in found if node is not None and not _within(node, root)), None)
         if sender is not None:
             _hang(root, sender)
+            senders.add(root.subtree())
             hung.append(root)
     return hung
 

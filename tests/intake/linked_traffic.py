@@ -48,15 +48,15 @@ def clerk(trace: str, *messages: dict[str, object], at: float, link: tuple[str, 
     return linking(Sent(trace, f"{trace}.agent", "", at, at + 2, attributes), *([link] if link else []))
 
 
-def asked_again(trace: str, *messages: dict[str, object], at: float) -> SpanMessage:
-    """The model call of that run; the last message is its output."""
+def lone(trace: str, *messages: dict[str, object], at: float, parent: str = "") -> SpanMessage:
+    """A model call `<trace>.chat`, in a trace of its own without a parent; the last message is its output."""
     *given, out = messages
     attributes = {
         "gen_ai.operation.name": "chat",
         "gen_ai.input.messages": json.dumps(given),
         "gen_ai.output.messages": json.dumps([out]),
     }
-    return linking(Sent(trace, f"{trace}.chat", f"{trace}.agent", at, at + 1, attributes))
+    return linking(Sent(trace, f"{trace}.chat", parent, at, at + 1, attributes))
 
 
 def says(role: str, *parts: dict[str, object]) -> dict[str, object]:
@@ -171,6 +171,10 @@ CASES: dict[str, list[SpanMessage]] = {
         linking(Sent("web", "web.root", "", 0.0, 5.0, {"http.route": "/chat"}), kind=SERVER),
         chat("web", "web.root", 0.1, 1.0), send("web", "web.root"), *worker("worker", ("web", "web.send")),
     ],
+    "lone model calls of one turn": [
+        lone("one", ASKED, WAITS, at=0.0), lone("two", ASKED, WAITS, ANSWERED, PAID, at=2.0), send("two", "two.chat", 2.5),
+        take("three", ("two", "two.send"), at=3.0), chat("three", "three.take", 4.0, 5.0),
+    ],
     "a batch": [
         *asking("asker"), *asking("other", at=0.5), *worker("worker", ("asker", "asker.send"), ("other", "other.send")),
     ],
@@ -181,7 +185,7 @@ CASES: dict[str, list[SpanMessage]] = {
     ],
     "a run that goes on": [
         clerk("one", ASKED, WAITS, at=0.0), clerk("two", ASKED, WAITS, ANSWERED, PAID, at=9.0, link=("one", "one.agent")),
-        asked_again("two", ASKED, WAITS, ANSWERED, PAID, at=9.5), clerk("three", ASKED, WAITS, ANSWERED, PAID, MORE, PAID, at=20.0, link=("two", "two.agent")),
+        lone("two", ASKED, WAITS, ANSWERED, PAID, at=9.5, parent="two.agent"), clerk("three", ASKED, WAITS, ANSWERED, PAID, MORE, PAID, at=20.0, link=("two", "two.agent")),
     ],
     "a run that goes on with what is not here": [clerk("two", ASKED, WAITS, ANSWERED, PAID, at=9.0, link=("one", "one.agent"))],
     "a new turn out of a queue": [agent("before"), *worker("turn", ("before", "before.agent"), at=20.0)],

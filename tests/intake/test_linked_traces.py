@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 
 from monitor.assembly import AssemblyContext, assemble
 from monitor.intake.recorded import recorded_traces
@@ -24,6 +26,7 @@ RUNS = {  # by case: the root of each invocation, the agents of its tool calls, 
     "two workers of one agent": [("asker.agent", (None, "first", "second"), 0)],
     "model calls without agents": [("web.root", (), 2)],
     "model calls that ask an agent": [("web.root", (), 1), ("worker.agent", (None,), 0)],
+    "lone model calls of one turn": [("one.chat", (None,), 2), ("three.take", (), 1)],
     "a batch": [("asker.agent", (None,), 0), ("other.agent", (None,), 0), ("worker.agent", (None,), 0)],
     "a new turn": [("before.agent", (), 0), ("turn.agent", (), 0)],
     "a run that goes on": [("one.agent", (None,), 1), ("three.agent", (), 0)],
@@ -93,3 +96,26 @@ def test_whatever_is_linked_to_whatever() -> None:
         assert stored(sent, draw.choice([-1, draw.randrange(len(sent))])) == compared(expected), seed
         sizes.append((len({span.trace_id for span in spans}), len(found)))
     assert any(runs < traces for traces, runs in sizes)
+
+
+def test_links_lose_and_double_nothing() -> None:
+    """A hundred forests with their links and without: other runs, but together the same model calls and tool calls."""
+
+    def work(spans: Sequence[SpanMessage]) -> tuple[int, int, list[str]]:
+        found = reconstructed(pieces_of(spans))
+        return (
+            len(found),
+            sum(one.model_calls or 0 for one in found),
+            sorted(c.name for one in found for c in one.tool_calls),
+        )
+
+    merged = 0
+    for seed in range(100):
+        spans = forest(random.Random(seed))
+        runs, *tied = work(spans)
+        for span in spans:
+            del span.links[:]
+        apart, *others = work(spans)
+        assert tied == others, seed
+        merged += runs < apart
+    assert merged > 30
