@@ -23,7 +23,11 @@ from monitor.telemetry import DropReason, Telemetry
 logger = logging.getLogger(__name__)
 
 READ_AT_ONCE = 16 * 1024**2
-"""Bytes of frames that are read, and looked up in the store, together."""
+"""Bytes of frames that are read, and looked up in the store, together; or `ITEMS_AT_ONCE`, whichever is less: what is split takes 600 bytes an
+item.
+"""
+
+ITEMS_AT_ONCE = 16_384
 
 READ_AT_START = 64 * 1024**2
 """Bytes of the journal that are indexed before anything is accepted: a quarter of a second. The settler reads the rest, whatever its size."""
@@ -34,10 +38,22 @@ Consumed = Callable[[Collection[str]], Mapping[str, JournalPosition]]
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A frame and its items, none where it cannot be split."""
+    """A frame and its items; None where it is not what we wrote, because the format of the signal has changed."""
 
     frame: Frame
-    items: list[Item]
+    items: list[Item] | None
+
+    @property
+    def trace_ids(self) -> list[bytes]:
+        """The trace id of each item."""
+        return [item.trace_id for item in self.items or ()]
+
+
+def _split(frame: Frame) -> _Read:
+    try:
+        return _Read(frame, split(frame.body, frame.signal).items)
+    except MalformedRequest:
+        return _Read(frame, None)
 
 
 class ReadingOn:
@@ -96,45 +112,38 @@ class ReadingOn:
             return False
         known = len(self._journal.damages)
         read: list[_Read] = []
-        size = 0
+        size = items = 0
+        enough = False
         for frame in self._journal.frames(*stretch):
-            read.append(_Read(frame, self._items(frame)))
+            read.append(_split(frame))
             size += len(frame.body)
-            if size >= self.bytes_at_once:
+            items += len(read[-1].items or ())
+            if enough := size >= self.bytes_at_once or items >= ITEMS_AT_ONCE:
                 break
+        self._note(read, self._consumed_until(read))
         corrupt = sum(damage.kind is DamageKind.CORRUPT for damage in self._journal.damages[known:])
-        self._telemetry.spans_dropped.labels(DropReason.UNREADABLE).inc(
-            corrupt
-        )  # nobody knows how many: at least one each
-        self._note(read)
-        if size < self.bytes_at_once:
+        unreadable = corrupt + sum(one.items is None for one in read)
+        self._telemetry.spans_dropped.labels(DropReason.UNREADABLE).inc(unreadable)  # at least one span each
+        if not enough:
             last = stretch[1]
             self._index.read_to(JournalPosition(last.segment, last.offset + 1))
         return True
 
-    def _items(self, frame: Frame) -> list[Item]:
-        try:
-            return split(frame.body, frame.signal).items
-        except MalformedRequest:  # not what we wrote: the format of the signal has changed
-            self._telemetry.spans_dropped.labels(DropReason.UNREADABLE).inc()
-            return []
-
-    def _note(self, read: list[_Read]) -> None:
-        until = self._consumed_until(read)
+    def _note(self, read: list[_Read], until: Mapping[bytes, JournalPosition]) -> None:
         for one in read:
             frame = one.frame
             left = [
                 (ordinal, item)
-                for ordinal, item in enumerate(one.items)
+                for ordinal, item in enumerate(one.items or ())
                 if item.trace_id not in until or not frame.position < until[item.trace_id]
             ]
             unread = self._index.unread
             came = frame.received_at if unread is None else min(frame.received_at, unread.began)
             arrival = Arrival(frame.position, frame.signal, frame.collector, came, frame.kept_below, left)
-            self._index.note_parked(arrival, frame.end, [item.trace_id for item in one.items])
+            self._index.note_parked(arrival, frame.end, one.trace_ids)
 
     def _consumed_until(self, read: list[_Read]) -> dict[bytes, JournalPosition]:
         """How far the store has read the traces of what earlier processes left. Of what this one took nothing that waits has been read."""
         until = self._journal.earlier_until
-        ids = {item.trace_id.hex() for one in read if one.frame.position < until for item in one.items}
+        ids = {trace_id.hex() for one in read if one.frame.position < until for trace_id in one.trace_ids}
         return {bytes.fromhex(trace_id): position for trace_id, position in self._consumed(ids).items()} if ids else {}

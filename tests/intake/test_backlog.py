@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from collectors.otlp.request import Item
 from collectors.sink import Overloaded, Signal
+from monitor.intake import reading_on
 from monitor.intake.compaction import rewrite_survivors
 from monitor.intake.index import Arrival, Index
 from monitor.intake.seen import Seen
@@ -238,6 +239,20 @@ def test_a_start_reads_no_more_than_has_room(small: Desk) -> None:
     assert len(small.store.saved) == 24
     assert {one.span_count for one in small.store.saved[12:]} == {2}
     assert list(small.journal.segments()) == [small.journal.active]
+
+
+def test_a_start_does_not_wait_for_a_large_journal(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Before anything is accepted so many bytes are read; the settler reads the rest, though there is room and nothing is due."""
+    monkeypatch.setattr(reading_on, "READ_AT_START", 1000)
+    monkeypatch.setattr(reading_on, "ITEMS_AT_ONCE", 2)
+    for number in range(20):
+        desk.send(traces(*run(f"t{number}")))
+    desk.restart()
+    assert desk.index.indexed_items == 6
+    assert 50 < desk.replayed < 70
+    desk.step()
+    assert (desk.index.indexed_items, desk.index.parked) == (60, None)
+    assert desk.wait(30.0).traces == 20
 
 
 def test_what_was_quiet_before_a_restart_settles_while_the_rest_is_read(small: Desk) -> None:
