@@ -1,7 +1,7 @@
 """The raw spans and log records of a settled trace as one blob, kept for late data.
 
 One codec byte, then the length of the traces request (4 bytes, big-endian), that request, and the logs request, both OTLP protobuf;
-compressed by zlib in codec 1 (earlier versions), by zstd in codec 2.
+compressed by zlib in codec 1, by zstd in codecs 2 (both of earlier versions) and 3, which the store keeps without a codec byte of its own.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from monitor.compression import FAULTS, compressed, decompressed
 
-_ZLIB, _ZSTD = b"\x01", b"\x02"
+_ZLIB, _ZSTD_2, _ZSTD = b"\x01", b"\x02", b"\x03"
 
 
 class UnknownCodec(ValueError):
@@ -31,10 +31,10 @@ def pack_pieces(traces: Sequence[bytes], *, quickly: bool = False) -> bytes:
 def unpack(blob: bytes) -> tuple[bytes, bytes]:
     """The traces and the logs request of a blob. Raises UnknownCodec, also for a blob that is damaged."""
     codec, body = blob[:1], blob[1:]
-    if codec not in (_ZLIB, _ZSTD):
+    if codec not in (_ZLIB, _ZSTD_2, _ZSTD):
         raise UnknownCodec(f"stored spans of codec {codec.hex() or 'none'} cannot be read")
     try:
-        data = decompressed(body) if codec == _ZSTD else zlib.decompress(body)
+        data = zlib.decompress(body) if codec == _ZLIB else decompressed(body)
     except (zlib.error, *FAULTS) as error:
         raise UnknownCodec("stored spans are damaged") from error
     length = int.from_bytes(data[:4], "big")

@@ -11,6 +11,7 @@ from typing import Any
 from monitor.compression import compressed, decompressed, decompressed_start
 
 _PLAIN, _ZLIB, _ZSTD = b"\x00", b"\x01", b"\x02"
+_AS_IT_IS = b"\x03"  # its maker's own mark (`stored_spans`), under which nothing else is stored
 _HEX_IDS, _TEXT_IDS = b"\x00", b"\x01"
 _HEX_LENGTHS = {16}
 
@@ -22,8 +23,8 @@ def packed(body: bytes) -> bytes:
 
 
 def as_it_is(body: bytes) -> bytes:
-    """Packed without an attempt to compress: for what its maker has compressed."""
-    return _PLAIN + body
+    """Packed without an attempt to compress: for what its maker has compressed. What bears the mark for it is not even copied."""
+    return body if body.startswith(_AS_IT_IS) else _PLAIN + body
 
 
 def unpacked(blob: bytes) -> bytes:
@@ -35,6 +36,8 @@ def unpacked(blob: bytes) -> bytes:
         return zlib.decompress(body)
     if codec == _PLAIN:
         return body
+    if codec == _AS_IT_IS:
+        return blob
     raise ValueError(f"content is stored with codec {codec.hex()}, which this rubricd does not know")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from collectors.immutable import immutable
@@ -61,38 +61,44 @@ def split_fresh(
 ) -> tuple[list[PreparedTrace], list[PreparedTrace]]:
     """Those that can be written at once, and the others: known ids, ids that occur twice, merges, turns over several traces, and what is to be forgotten."""
     trace_ids = [trace.settlement.trace_id for trace in prepared]
-    ids = [text(one.change.invocation.id) for trace in prepared for one in trace.changes]
-    taken = {trace_id for trace_id, count in Counter(trace_ids).items() if count > 1}
-    taken |= {trace_id for trace_id, *_ in known_positions(connection, trace_ids)}
-    conversations = [text(one.change.invocation.conversation_id) for trace in prepared for one in trace.changes]
-    named = [*trace_ids, *{one for one in conversations if one is not None}]
-    forgotten = {
-        row[0]
-        for row in _among(
-            connection,
-            "SELECT id FROM forgotten WHERE kind IN ('trace', 'conversation', 'conversation_some') AND id IN",
-            named,
-        )
-    }
-    used = {invocation_id for invocation_id, count in Counter(ids).items() if count > 1}
-    used |= {row[0] for row in _among(connection, "SELECT id FROM invocations WHERE elsewhere = 1 AND id IN", ids)}
+    invocations = [one.change.invocation for trace in prepared for one in trace.changes]
+    ids = [text(one.id) for one in invocations]
+    taken = _repeated(trace_ids)
+    taken.update(trace_id for trace_id, *_ in known_positions(connection, trace_ids))
+    conversations = {one.conversation_id for one in invocations}
+    named = [*trace_ids, *(text(one) for one in conversations if one is not None)]
+    forgotten = _found(
+        connection,
+        "SELECT id FROM forgotten WHERE kind IN ('trace', 'conversation', 'conversation_some') AND id IN",
+        named,
+    )
+    used = _repeated(ids) | _found(connection, "SELECT id FROM invocations WHERE elsewhere = 1 AND id IN", ids)
     fresh: list[PreparedTrace] = []
     others: list[PreparedTrace] = []
     for trace in prepared:
-        told = trace.settlement
-        alone = told.tie is None or told.tie.turn is None
-        is_fresh = alone and not told.merged and told.trace_id not in taken and told.trace_id not in forgotten
-        is_fresh = is_fresh and not any(
-            _is_special(one.change.invocation, told.trace_id, used, forgotten) for one in trace.changes
-        )
-        (fresh if is_fresh else others).append(trace)
+        (fresh if _is_fresh(trace, taken, used, forgotten) else others).append(trace)
     return fresh, others
 
 
-def _is_special(one: Invocation, trace_id: str, used: Collection[str], forgotten: Collection[str]) -> bool:
-    if is_elsewhere(text(one.id), trace_id):
-        return True
-    return text(one.id) in used or (one.conversation_id is not None and text(one.conversation_id) in forgotten)
+def _is_fresh(trace: PreparedTrace, taken: Set[str], used: Set[str], forgotten: Collection[str | None]) -> bool:
+    told = trace.settlement
+    if told.merged or (told.tie is not None and told.tie.turn is not None):
+        return False
+    if told.trace_id in taken or told.trace_id in forgotten:
+        return False
+    for one in trace.changes:
+        invocation_id, conversation_id = text(one.change.invocation.id), text(one.change.invocation.conversation_id)
+        if is_elsewhere(invocation_id, told.trace_id) or invocation_id in used or conversation_id in forgotten:
+            return False
+    return True
+
+
+def _repeated(ids: Sequence[str]) -> set[str]:
+    return {one for one, count in Counter(ids).items() if count > 1} if len(set(ids)) < len(ids) else set()
+
+
+def _found(connection: sqlite3.Connection, query: str, ids: Sequence[str]) -> set[str]:
+    return {row[0] for row in _among(connection, query, ids)}
 
 
 def known_positions(connection: sqlite3.Connection, trace_ids: Collection[str]) -> Iterable[tuple[str, int, int]]:
