@@ -126,7 +126,7 @@ def open_traces(count: int) -> dict[str, Any]:
     from monitor.intake.settling import SettlingRules
     from monitor.model.run import JournalPosition
 
-    index = Index(SettlingRules(), max_open_items=1 << 60)
+    index = Index(SettlingRules(), max_open_items=1 << 60, max_indexed=1 << 60)
     before, began = _resident(), time.process_time()
     for number in range(count):
         trace_id, root = number.to_bytes(16, "big"), b"\0" * 7 + b"\1"

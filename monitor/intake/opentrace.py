@@ -20,12 +20,14 @@ from monitor.intake.records import (
     blocks,
     flags_of,
     ids_of,
+    only_block,
     ordinals_of,
 )
 from monitor.intake.settling import SpanHead, TraceState, is_complete
 from monitor.model.run import JournalPosition
 
 _PLACE = struct.Struct("<II")
+_ORDINAL = struct.Struct("<I")
 _ALL_ENDED = bytes([ENDED])
 
 
@@ -127,20 +129,27 @@ class OpenTrace:
     @property
     def segments(self) -> list[tuple[int, int]]:
         """Segments in which its items lie, with how many; one may occur several times."""
+        only = only_block(self.records, self.item_count)
+        if only is not None:  # nearly always
+            return [(only[0], self.item_count)]
         return [(block.segment, block.items) for block in self.blocks()]
 
     @property
     def first_place(self) -> tuple[int, int, int]:
         """Where the first item noted lies: segment, offset, ordinal."""
-        first = next(self.blocks())
-        return first.segment, first.offset, self.ordinals(first)[0]
+        segment, offset, _, count = HEADER.unpack_from(self.records)
+        (ordinal,) = _ORDINAL.unpack_from(self.records, HEADER.size + 2 * ID_BYTES * count)
+        return segment, offset, ordinal
 
     def frames(self) -> dict[JournalPosition, list[int]]:
         """Its frames in journal order, with the ordinals of its items in each."""
+        only = only_block(self.records, self.item_count)
+        if only is not None:  # nearly always
+            return {JournalPosition(only[0], only[1]): list(only[2])}
         found: dict[tuple[int, int], list[int]] = {}
         for block in self.blocks():
             found.setdefault((block.segment, block.offset), []).extend(self.ordinals(block))
-        return {JournalPosition(*place): found[place] for place in (found if len(found) == 1 else sorted(found))}
+        return {JournalPosition(*place): found[place] for place in sorted(found)}
 
     def move(self, at: int, position: JournalPosition, ordinals: Mapping[int, int]) -> None:
         """The items of the block at that place have been written to another frame; `ordinals` has their new ordinals by the old ones."""

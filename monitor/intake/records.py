@@ -73,6 +73,21 @@ def ordinals_of(records: bytes | bytearray, block: Block) -> tuple[int, ...]:
     return struct.unpack_from(f"<{block.items}I", records, block.ordinals_at)
 
 
+def only_block(records: bytes | bytearray, items: int) -> tuple[int, int, tuple[int, ...]] | None:
+    """Segment and offset of the frame, and the ordinals in it, of a trace that came in one; None for none and several. `items`: how many it has."""
+    if not items:
+        return None
+    segment, offset, _, count = HEADER.unpack_from(records)
+    if count != items:
+        return None
+    return segment, offset, _ordinals(count).unpack_from(records, HEADER.size + 2 * ID_BYTES * count)
+
+
+@lru_cache(maxsize=256)
+def _ordinals(items: int) -> struct.Struct:
+    return struct.Struct(f"<{items}I")
+
+
 def ids_of(records: bytes | bytearray, block: Block) -> tuple[list[bytes], list[bytes]]:
     """Span ids and parent span ids of a block."""
     ids = [one for (one,) in _ID.iter_unpack(bytes(records[block.ids_at : block.ordinals_at]))]

@@ -7,10 +7,13 @@ import tracemalloc
 from collections.abc import Iterator
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from collectors.otlp.request import Item
 from collectors.sink import Signal
 from monitor.intake.index import Arrival, Index
+from monitor.intake.opentrace import Row
 from monitor.intake.settling import SettlingRules
 from monitor.model.origin import of_backfill
 from monitor.model.run import JournalPosition
@@ -169,3 +172,42 @@ def test_the_oldest_trace_of_each_collector_tells_the_lag(index: Index) -> None:
     index.note(arrival("a", at=1009.0))
     assert index.last_data_of_oldest() == {"otlp": 1009.0, "tempo/prod": 1005.0}
     assert index.open_traces == {"otlp": 2, "tempo/prod": 1}
+
+
+SPANS = st.tuples(st.integers(0, 2), st.integers(1, 9), st.integers(0, 9), st.sampled_from((0, 5)))
+FRAMES = st.lists(st.tuples(st.lists(SPANS, min_size=1, max_size=6), st.booleans()), min_size=1, max_size=5)
+
+
+@given(FRAMES, st.sets(st.integers(0, 8)))
+@settings(max_examples=60, deadline=None)
+def test_items_are_kept_as_they_came(
+    frames: list[tuple[list[tuple[int, int, int, int]], bool]], some: set[int]
+) -> None:
+    """Frames in which traces lie across each other, spans and log records: ids, times, flags and places of each item, also of a part of them."""
+    index = Index(SettlingRules())
+    rows: dict[bytes, list[Row]] = {}
+    places: dict[bytes, dict[JournalPosition, list[int]]] = {}
+    for number, (spans, is_log) in enumerate(frames):
+        items, at = [], JournalPosition(1 + number // 2, 100 * number)
+        for ordinal, (trace, span, parent, end) in enumerate(spans):
+            name, own = bytes([trace]) * 16, bytes([span]) * 8
+            items.append((ordinal, Item(name, own, bytes([parent]) * 8 if parent else b"", 1, end)))
+            known = rows.setdefault(name, [])
+            known.append(Row(len(known), own, bytes([parent]) * 8, 1001 + number, not is_log and end > 0, is_log))
+            places.setdefault(name, {}).setdefault(at, []).append(ordinal)
+        index.note(Arrival(at, Signal.LOGS if is_log else Signal.TRACES, "otlp", 1000.5 + number, 1.0, items))
+    for name, expected in rows.items():
+        trace = index.copy(name)
+        assert trace is not None
+        assert trace.rows() == (expected, set())
+        assert trace.frames() == places[name]
+        assert trace.has_logs is any(row.log for row in expected)
+        assert sum(count for _, count in trace.segments) == trace.item_count == len(expected)
+        first = next(iter(places[name]))
+        assert trace.first_place == (first.segment, first.offset, places[name][first][0])
+        chosen = [row for row in expected if row.place in some]
+        part = trace.only([row.place for row in chosen])
+        assert [row[1:] for row in part.rows()[0]] == [row[1:] for row in chosen]
+        assert part.item_count == sum(len(ordinals) for ordinals in part.frames().values()) == len(chosen)
+        trace.mark_stored([row.place for row in chosen], stored=True)
+        assert trace.rows() == ([row for row in expected if row not in chosen], {row.span_id for row in chosen})
