@@ -40,11 +40,6 @@ _SWEEP_SECONDS = 5.0
 _ROOM_ABOVE_LIMIT = 64 << 20
 """grpc answers RESOURCE_EXHAUSTED to what passes its limit, which exporters send again: it comes in only far above ours."""
 
-_AT_ONCE_BYTES = 1 << 20
-"""So much of a message may come in one frame, and before it is asked for. grpc's own 16 KiB make ten frames of a usual request, and its probing for the
-best window makes a ping for each.
-"""
-
 _CODES = {code.value[0]: code for code in grpc.StatusCode}
 
 
@@ -119,9 +114,6 @@ class GrpcReceiver:
             ("grpc.so_reuseport", 0),  # else a second process takes half of the connections without an error
             ("grpc.max_receive_message_length", self._config.max_request_bytes + _ROOM_ABOVE_LIMIT),
             ("grpc.per_message_decompression", 0),
-            ("grpc.http2.max_frame_size", _AT_ONCE_BYTES),
-            ("grpc.http2.lookahead_bytes", _AT_ONCE_BYTES),
-            ("grpc.http2.bdp_probe", 0),
             ("grpc.max_concurrent_streams", _CALLS_OF_CONNECTION),
             ("grpc.http2.min_recv_ping_interval_without_data_ms", 5000),
             ("grpc.keepalive_permit_without_calls", 1),
