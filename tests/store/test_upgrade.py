@@ -79,6 +79,18 @@ def test_the_schema_is_that_of_a_new_store(upgraded: SqliteStore, tmp_path: Path
     assert differing == {"invocations", "invocations_by_trace", "invocations_elsewhere"}
 
 
+def test_an_old_file_keeps_its_pages(upgraded: SqliteStore, tmp_path: Path) -> None:
+    """Larger pages are for new files only: nothing is written anew by an upgrade."""
+    upgraded.close()
+    SqliteStore(tmp_path / "fresh").close()
+    sizes = []
+    for folder in (tmp_path, tmp_path / "fresh"):
+        with sqlite3.connect(folder / "rubricd.db") as connection:
+            sizes += connection.execute("PRAGMA page_size").fetchone()
+        connection.close()
+    assert sizes == [4096, 8192]
+
+
 @pytest.mark.parametrize("kind", ["old", "new"])
 def test_an_invocation_is_found_by_its_id_without_a_scan(upgraded: SqliteStore, tmp_path: Path, kind: str) -> None:
     """Neither kind of database reads whole tables, or whole traces, for an id."""
