@@ -8,25 +8,19 @@ dialects read a span is asked of the dialects themselves, once per kind of span.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
 from typing import Any, NamedTuple
 
 from google.protobuf.message import DecodeError
 
-from collectors.otlp.checked import BlankSpans, CheckedResource, CheckedScope, count_in, text_in
+from collectors.otlp.checked import BlankSpans, CheckedResource, count_in, text_in
 from collectors.otlp.request import RawItem
-from collectors.span import Scope, Span
 from monitor.assembly.assemble import AssemblyContext
-from monitor.assembly.conventions.agent_framework import AgentFramework
-from monitor.assembly.conventions.autogen import AutoGen
-from monitor.assembly.conventions.gen_ai import GenAi
-from monitor.assembly.conventions.identity import CONVERSATION_KEYS, Identity, is_conversation
+from monitor.assembly.conventions.identity import is_conversation
 from monitor.assembly.conventions.reader import PLACEHOLDERS
-from monitor.assembly.conventions.table import CONVENTIONS, worth_asking
-from monitor.assembly.facts import Field, SpanClass
-from monitor.assembly.record import Record
+from monitor.assembly.facts import SpanClass
+from monitor.assembly.kinds import CONVERSATION, OPERATION, RESPONSE, Kind, keys_of, kind_of
 from monitor.assembly.sampling_state import upstream_probability
 from monitor.assembly.values import SENTINELS, text_of, withheld
 from monitor.model.invocation import Assembled, Completeness, Invocation, SettledBy
@@ -41,32 +35,6 @@ MAX_KEYS, MAX_LENGTH, MAX_RESOURCE = 96, 8192, 32_768
 FAILED = "error"
 """Stands for the text of an error, which is content and not read."""
 
-_OPERATION, _CONVERSATION, _RESPONSE = "gen_ai.operation.name", "gen_ai.conversation.id", "gen_ai.response.id"
-_DECIDING = (_OPERATION, "gen_ai.provider.name", "gen_ai.system")
-"""Attributes whose values tell dialects apart (`recognises` of the conventions that look at `gen_ai.*`)."""
-
-_OTHER_WORDS = frozenset[str]().union(*(one.words for one in CONVENTIONS)) - {"gen_ai"} | {
-    "metadata", "codex", "browser", "deployment",
-}  # fmt: skip
-"""First words of keys that make a span somebody else's to read."""
-
-_OTHER_CONVERSATIONS = frozenset(CONVERSATION_KEYS) - {_CONVERSATION}
-_KNOWN = frozenset(
-    f"gen_ai.{name}"
-    for name in (
-        "operation.name", "provider.name", "system", "agent.name", "agent.id", "agent.description", "agent.version",
-        "conversation.id", "request.model", "response.model", "response.id", "request.temperature", "request.top_p",
-        "request.top_k", "request.max_tokens", "request.frequency_penalty", "request.presence_penalty",
-        "request.stop_sequences", "request.seed", "request.choice.count", "request.encoding_formats", "request.stream",
-        "response.finish_reasons", "output.type", "usage.input_tokens", "usage.output_tokens", "input.messages",
-        "output.messages", "system_instructions", "tool.definitions", "tool.name", "tool.type", "tool.description",
-        "tool.call.id", "tool.call.arguments", "tool.call.result", "data_source.id", "embeddings.dimension.count",
-    )
-)  # fmt: skip
-_ALIKE = (GenAi, AgentFramework, AutoGen, Identity)
-"""Dialects that read a span as `gen_ai` does, some of which only say whose it is."""
-
-_CLASSES = frozenset({SpanClass.AGENT, SpanClass.MODEL, SpanClass.TOOL, SpanClass.STEP})
 _FAILURE = 2  # the status code ERROR
 _LONGEST_MARKER = max(map(len, PLACEHOLDERS | SENTINELS)) + 8
 """Longer texts are no placeholder and no marker, with the room of `withheld` for blanks around."""
@@ -83,16 +51,6 @@ class _Uncertain(Exception):
     """The trace is to be assembled."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Kind:
-    """What spans with the same keys, name and scope have in common. Class OTHER: nothing to do with agents."""
-
-    span_class: SpanClass
-    convention: str
-    has_conversation: bool
-    has_response: bool
-
-
 class _Seen(NamedTuple):
     """A span as far as it was read."""
 
@@ -100,7 +58,7 @@ class _Seen(NamedTuple):
     parent_id: bytes
     start: int
     end: int
-    kind: _Kind
+    kind: Kind
     attributes: Any
     """The bytes of values by key."""
     message: Any
@@ -151,12 +109,12 @@ def _seen(span: Any, item: bytes, resource: bytes, scope: bytes) -> _Seen:
     is_large = len(item) + len(scope) > MAX_LENGTH  # else none of its texts is long
     if len(named) > MAX_KEYS or len(resource) > MAX_RESOURCE or (is_large and sum(map(len, named)) > MAX_LENGTH):
         raise _Uncertain
-    keys = _keys_of(named)
+    keys = keys_of(named)
     said = tuple([attributes[key] for key in keys.deciding]) if keys.deciding else ()
     name = span.name
     if is_large and len(name) + len(scope) + len(span.trace_state) + sum(map(len, said)) > MAX_LENGTH:
         raise _Uncertain
-    kind = _kind_of(keys, name, scope, said)
+    kind = kind_of(keys, name, scope, said)
     if kind is None or (span.events and not _plain_events(span, kind.span_class)):
         raise _Uncertain
     return tuple.__new__(  # what _Seen(…) does, in half the time
@@ -167,44 +125,10 @@ def _seen(span: Any, item: bytes, resource: bytes, scope: bytes) -> _Seen:
     )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Keys:
-    """The keys of a span's attributes, and those of `_DECIDING` among them; one object for all spans that have the same ones."""
-
-    all: frozenset[str]
-    deciding: tuple[str, ...]
-
-
-@lru_cache(maxsize=4096)
-def _keys_of(keys: tuple[str, ...]) -> _Keys:
-    return _Keys(frozenset(keys), tuple(key for key in _DECIDING if key in keys))
-
-
 def _plain_events(span: Any, span_class: SpanClass) -> bool:
     """Whether there are exceptions only, and they change nothing: a model call's may stand for its failure."""
     counts = span_class is SpanClass.MODEL and span.status.code != _FAILURE
     return not counts and all(event.name == "exception" for event in span.events)
-
-
-@lru_cache(maxsize=4096)
-def _kind_of(told: _Keys, name: str, scope: bytes, said: tuple[bytes, ...]) -> _Kind | None:
-    """What spans of this kind are, of class OTHER where nobody reads them; None where it takes more to tell."""
-    keys = told.all
-    attributes: dict[str, Any] = dict.fromkeys(keys)
-    attributes.update((key, text_in(value) or "") for key, value in zip(told.deciding, said, strict=True))
-    record = Record(Span("", "", name=name, attributes=attributes, scope=Scope(CheckedScope.FromString(scope).name)))
-    if record.shape.prefixes & _OTHER_WORDS or keys & _OTHER_CONVERSATIONS:
-        return None
-    readers = [one for one in worth_asking(record.shape) if one.recognises(record)]
-    marks = (_CONVERSATION in keys, _RESPONSE in keys)
-    if "gen_ai" not in record.shape.prefixes:
-        return _Kind(SpanClass.OTHER, "", *marks) if all(isinstance(one, Identity) for one in readers) else None
-    if not all(isinstance(one, _ALIKE) for one in readers):
-        return None
-    if any(key not in _KNOWN for key in keys if key.startswith("gen_ai")):
-        return None
-    found = next((one.read(record).get(Field.CLASS) for one in readers), None)
-    return _Kind(found.value, found.convention, *marks) if found is not None and found.value in _CLASSES else None
 
 
 class _Family(NamedTuple):
@@ -347,12 +271,12 @@ def _response(model: _Seen) -> str | None:
     """The response's id, which hardly two have in common."""
     if not model.kind.has_response:
         return None
-    text = _any_text(model.attributes[_RESPONSE])
+    text = _any_text(model.attributes[RESPONSE])
     return text if text and (len(text) > _LONGEST_MARKER or _is_usable(text)) else None
 
 
 def _operation(agent: _Seen) -> str | None:
-    value = agent.attributes.get(_OPERATION)
+    value = agent.attributes.get(OPERATION)
     return None if value is None else _shared_text_as_it_is(value)
 
 
@@ -373,11 +297,11 @@ def _conversation(family: _Family, responses: Collection[str | None]) -> str | N
         if any(one.kind.has_conversation for one in family.members):
             raise _Uncertain
         return None
-    conversation = _any_text(family.agent.attributes[_CONVERSATION])
+    conversation = _any_text(family.agent.attributes[CONVERSATION])
     if not conversation or not is_conversation(conversation) or conversation in responses:
         raise _Uncertain
     others = [one for one in family.members if one.kind.has_response and one.kind.span_class is not SpanClass.MODEL]
-    if others and conversation in [_any_text(one.attributes[_RESPONSE]) for one in others]:
+    if others and conversation in [_any_text(one.attributes[RESPONSE]) for one in others]:
         raise _Uncertain
     return conversation
 
