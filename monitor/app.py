@@ -238,9 +238,8 @@ class App:
         }
 
     def _replay(self) -> int:
-        indexed = self.settler.reading.begin(self.steady.now())
-        self.intake.early_drop = early_drop(self.configuration)  # not before it is known what was left under which rate
-        return indexed
+        self.intake.early_drop = early_drop(self.configuration)
+        return self.settler.reading.begin(self.steady.now(), self.intake.early_drop.below)
 
     async def _start_working(self) -> None:
         for name, parsed in self.configuration.collectors.items():

@@ -175,7 +175,7 @@ class Index:
         with self._mutex:
             self._backlog.came(arrival.received_at, self.rules.settle_after)
             if self.parked is not None:
-                self.parked.taken(arrival.position, end, arrival.collector, trace_ids)
+                self.parked.taken(arrival, end, trace_ids)
                 self._backlog.read_to(JournalPosition(arrival.position.segment, end))
 
     def read_to(self, position: JournalPosition) -> None:

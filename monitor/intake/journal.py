@@ -317,12 +317,16 @@ class Journal:
         """Where what earlier processes left ends; no frame lies there."""
         return JournalPosition(self._first, 0)
 
-    def frames(self, start: JournalPosition, last: JournalPosition) -> Iterator[Frame]:
-        """Every frame from `start`, where one begins, to the one at `last`, in journal order; what is found damaged is treated as by `replay`."""
+    def frames(self, start: JournalPosition, last: JournalPosition, *, again: bool = False) -> Iterator[Frame]:
+        """Every frame from `start`, where one begins, to the one at `last`, in journal order; what is found damaged is treated as by `replay`.
+
+        `again`: they are read another time, so damage is only logged.
+        """
 
         def damaged(damage: Damage) -> None:
-            self.damages.append(damage)
-            self._told(damage.kind.value)
+            if not again:
+                self.damages.append(damage)
+                self._told(damage.kind.value)
 
         yield from self._segments.scan(start, last, self._first, damaged)
 

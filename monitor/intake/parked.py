@@ -6,10 +6,12 @@ reading_on.py).
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
+from monitor.intake.noted import Arrival
 from monitor.intake.seen import Seen
 from monitor.model.run import JournalPosition
 
@@ -21,15 +23,15 @@ MAX_PAUSE = 5.0
 class Unread:
     """The part of the journal that an earlier process left and this one has not read: how much it is, not what.
 
-    `size` is in bytes and shrinks, `items_per_byte` an estimate. `kept_below` is the highest rate of an early drop in force for it. It all
-    came before `began`, seconds since 1970-01-01Z, whatever a clock said.
+    `size` is in bytes and shrinks, `items_per_byte` an estimate. Which traces lie in frames that were taken at an early drop's rate above
+    `known_above` is known all the same. It all came before `began`, seconds since 1970-01-01Z, whatever a clock said.
     """
 
     until: JournalPosition
     size: int
     began: float
     items_per_byte: float = 0.0
-    kept_below: float = 1.0
+    known_above: float = math.inf
 
     @property
     def items(self) -> int:
@@ -65,15 +67,20 @@ class Parked:
         self.traces[collector] += len(distinct)
         self.segments.add(position.segment)
 
-    def taken(self, position: JournalPosition, end: int, collector: str, trace_ids: Collection[bytes]) -> None:
+    def remember(self, trace_ids: Iterable[bytes]) -> None:
+        """Traces of a frame that is unread, taken at a rate above `known_above`."""
+        self._seen.add(set(trace_ids))
+
+    def taken(self, arrival: Arrival, end: int, trace_ids: Collection[bytes]) -> None:
         """The next frame, which ends at the offset `end`, has been indexed; the trace id of each item in it."""
+        position, distinct = arrival.position, set(trace_ids)
         self.read_to(position)
         if self.unread is not None:
             self.unread.size -= end - position.offset
         else:
-            distinct = set(trace_ids)
             self.items -= len(trace_ids)
-            self.traces[collector] -= len(distinct)
+            self.traces[arrival.collector] -= len(distinct)
+        if self.unread is None or arrival.kept_below > self.unread.known_above:
             self._seen.remove(distinct)
         self.read_to(JournalPosition(position.segment, end))
 
@@ -93,7 +100,7 @@ class Parked:
         return self.last < self.reads_from
 
     def __contains__(self, trace_id: bytes) -> bool:
-        """Whether a trace may lie in it; of what is unread that is not known."""
+        """Whether a trace may lie in it; of most of what is unread that is not known."""
         return trace_id in self._seen
 
 

@@ -67,11 +67,12 @@ class ReadingOn:
         self._consumed = consumed
         self._fault = ""
 
-    def begin(self, now: float = math.inf) -> int:
+    def begin(self, now: float = math.inf, rate: float = 1.0) -> int:
         """Index the beginning of what earlier processes left; how many spans and log records are indexed, or wait, about. `step` reads the rest.
 
         Once, after opening the journal and before anything is accepted. What seems to have come later than `now`, because the clock was put
-        back since, came now. Raises StoreUnwritable, and JournalUnwritable where the journal may not be read.
+        back since, came now. `rate` is that of the early drop to be in force: traces that were taken at a higher one are open, and are not to be
+        cut, so of what is not read yet these are looked for. Raises StoreUnwritable, and JournalUnwritable where the journal may not be read.
         """
         left = {number: size for number, size in self._journal.segments().items() if number < self._journal.active}
         if left:
@@ -83,9 +84,18 @@ class ReadingOn:
             stretch = self._index.stretch()
             if stretch is not None:
                 unread.items_per_byte = self._index.indexed_items / max(1, size - unread.size)
-                unread.kept_below = self._journal.highest_rate(*stretch)
+                self._remember(unread, stretch, rate)
         self._journal.serve()
         return self._index.open_items
+
+    def _remember(self, unread: Unread, stretch: tuple[JournalPosition, JournalPosition], rate: float) -> None:
+        parked = self._index.parked
+        if rate >= 1.0 or parked is None or self._journal.highest_rate(*stretch) <= rate:
+            return
+        unread.known_above = rate
+        for frame in self._journal.frames(*stretch, again=True):
+            if frame.kept_below > rate:
+                parked.remember(_split(frame).trace_ids)
 
     def step(self, now: float, *, idle: bool) -> bool:
         """Read on if something waits and there is room for it, or nothing else is due (`idle`) though it may be; whether to come again at once.

@@ -40,6 +40,11 @@ class EarlyDrop:
 
     rate: float | None = None
 
+    @property
+    def below(self) -> float:
+        """Below which sampling number traces are kept."""
+        return 1.0 if self.rate is None else self.rate
+
 
 @immutable(frozen=True, slots=True)
 class _Sorted:
@@ -71,6 +76,7 @@ class Intake:
     ) -> None:
         self._early_drop = EarlyDrop()
         self._waits_for_unread = False
+        self._rate: float | None = None  # the one in force, None before any was set
         self._kept_below = KeptBelow()
         self._journal = journal
         self._index = index
@@ -84,8 +90,8 @@ class Intake:
     @property
     def early_drop(self) -> EarlyDrop:
         """What is dropped at intake. A lower rate leaves open traces whole; a higher one holds for traces that were not cut by the old
-        one (see KeptBelow). While nobody has read which traces an earlier process left open (`Index.unread`), the rate that it may have
-        kept them by goes on where that is higher: none is cut.
+        one (see KeptBelow). While nobody has read which traces an earlier process left open (`Index.unread`), one that is lowered waits: none
+        is cut.
         """
         return self._early_drop
 
@@ -95,12 +101,11 @@ class Intake:
         self._change_rate()
 
     def _change_rate(self) -> None:
-        rate = 1.0 if self._early_drop.rate is None else self._early_drop.rate
-        unread = self._index.unread
-        self._waits_for_unread = unread is not None and unread.kept_below > rate
-        if unread is not None and self._waits_for_unread:
-            rate = unread.kept_below
-        self._kept_below.change(rate, self._clock.now(), self._index.rules.idle_timeout)
+        rate, before = self._early_drop.below, self._rate
+        self._waits_for_unread = before is not None and rate < before and self._index.unread is not None
+        if not self._waits_for_unread:
+            self._rate = rate
+            self._kept_below.change(rate, self._clock.now(), self._index.rules.idle_timeout)
 
     # -- accepting ---------------------------------------------------------------------------------------------------
     def accept(self, body: bytes, signal: Signal, encoding: Encoding, collector: str) -> Future[Accepted]:

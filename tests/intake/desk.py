@@ -14,7 +14,7 @@ from monitor.intake.journal import Journal
 from monitor.intake.options import SettlementOptions
 from monitor.intake.settler import SettledBatch, Settler, TraceStore
 from monitor.intake.settling import SettlingRules
-from monitor.intake.sink import Intake
+from monitor.intake.sink import EarlyDrop, Intake
 from monitor.model.run import StoredInvocation
 from monitor.telemetry import Telemetry
 from tests.intake.memory_store import MemoryStore
@@ -40,6 +40,7 @@ class Desk:
         self._folder = folder
         self._limits = journal
         self.max_indexed = max_indexed
+        self.rate: float | None = None
         self.start()
 
     def start(self) -> None:
@@ -53,8 +54,14 @@ class Desk:
         self.settler = Settler(self.journal, self.index, self.settled_into, self.telemetry, self.options)
         if self.max_indexed is not None:
             self.settler.reading.bytes_at_once = 1
-        self.replayed = self.settler.reading.begin(self.steady.now())
+        self.intake.early_drop = EarlyDrop(self.rate)
+        self.replayed = self.settler.reading.begin(self.steady.now(), self.intake.early_drop.below)
         self.settler.listen(self.steady.now())
+
+    def drop(self, rate: float | None) -> None:
+        """Change the early drop's rate while running; it holds after a restart as well."""
+        self.rate = rate
+        self.intake.early_drop = EarlyDrop(rate)
 
     def restart(self) -> None:
         """Die and come back: nothing is in memory any more."""

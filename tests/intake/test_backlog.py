@@ -186,31 +186,90 @@ def test_a_lower_rate_cuts_no_parked_trace(small: Desk) -> None:
     assert all(counts[trace] == (1, 0.2) for trace in drawn)
 
 
+def undrawn(begins: str, rate: float) -> str:
+    """The name of a trace that is not kept at a rate."""
+    return next(f"{begins}{n}" for n in range(99) if sampling_number(trace_id(f"{begins}{n}").hex()) >= rate)
+
+
 @pytest.mark.parametrize("before", [None, 0.2])
-def test_a_lower_rate_cuts_no_trace_that_an_earlier_process_left(small: Desk, before: float | None) -> None:
-    """Which traces are open in what is unread nobody knows: the rate they were kept by goes on until it is read. The same rate holds at once."""
-    small.intake.early_drop = EarlyDrop(before)
+def test_a_lower_rate_after_a_restart_cuts_no_trace(small: Desk, before: float | None) -> None:
+    """Traces that an earlier process took at a higher rate, and that are unread, are kept whole; new ones are not."""
+    small.drop(before)
     names = [f"n{number}" for number in range(40)]
-    drawn = [name for name in names if sampling_number(trace_id(name).hex()) < (before or 1.0)]
     for name in names:
         small.send(traces(tool(name)))
+    small.rate = 0.2
     small.restart()
-    small.intake.early_drop = EarlyDrop(0.2)
     assert small.index.unread is not None
     assert small.index.unsettled("any") == 1
-    fresh = f"fresh{next(n for n in range(99) if sampling_number(trace_id(f'fresh{n}').hex()) >= 0.2)}"
-    for name in [*names, fresh]:
+    for name in [*names, undrawn("fresh", 0.2)]:
         small.send(traces(agent(name)))
     small.wait(31.0)
     assert small.index.unread is None
     assert small.index.unsettled("any") == 0
-    small.send(
-        traces(agent(f"{fresh}{next(n for n in range(99) if sampling_number(trace_id(f'{fresh}{n}').hex()) >= 0.2)}"))
-    )
+    kept = [name for name in names if sampling_number(trace_id(name).hex()) < (before or 1.0)]
+    found = {one.trace_id: (one.span_count, one.kept_below) for one in small.store.saved}
+    assert found == {trace_id(name).hex(): (2, before or 1.0) for name in kept}
+
+
+def test_a_rate_that_is_lowered_while_a_part_is_unread_waits(small: Desk) -> None:
+    """Which traces are open in what an earlier process left nobody knows, so the rate holds once that is read."""
+    names = [f"n{number}" for number in range(10)]
+    for name in names:
+        small.send(traces(tool(name)))
+    small.restart()
+    small.drop(0.2)
+    one, other = undrawn("one", 0.2), undrawn("other", 0.2)
+    for name in [*names, one]:
+        small.send(traces(agent(name)))
+    small.wait(31.0)
+    small.send(traces(agent(other)))
     small.wait(31.0)
     found = {one.trace_id: (one.span_count, one.kept_below) for one in small.store.saved}
-    expected = {trace_id(name).hex(): (2, before or 1.0) for name in drawn}
-    assert found == expected | ({} if before else {trace_id(fresh).hex(): (1, 1.0)})
+    assert found == {trace_id(name).hex(): (2, 1.0) for name in names} | {trace_id(one).hex(): (1, 1.0)}
+
+
+@given(
+    st.lists(
+        st.one_of(
+            st.integers(0, 19), st.integers(0, 19), st.sampled_from(("lower", "restart", "restart, lower", "step"))
+        ),
+        max_size=50,
+    )
+)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_no_trace_is_cut_in_any_order(tmp_path_factory: pytest.TempPathFactory, steps: list[int | str]) -> None:
+    """Rates that fall and restarts between the parts of twenty traces: each is stored whole or not at all, and whole if it was drawn when it began."""
+    desk = Desk(tmp_path_factory.mktemp("rates"), max_indexed=60)
+    desk.rules, rate = SettlingRules(settle_after=600.0, idle_timeout=600.0), 1.0
+    desk.restart()
+    sent: dict[str, int] = {}
+    drawn: set[str] = set()
+    try:
+        for step in steps:
+            if isinstance(step, int):
+                name = f"n{step}"
+                if name not in sent and sampling_number(trace_id(name).hex()) < rate:
+                    drawn.add(name)
+                sent[name] = sent.get(name, 0) + 1
+                desk.send(traces(tool(name, sent[name])))
+            elif step == "step":
+                desk.wait(1.0)
+            else:
+                rate = rate * 0.6 if "lower" in step else rate
+                if "restart" in step:
+                    desk.rate = rate
+                    desk.restart()
+                else:
+                    desk.drop(rate)
+        for _ in range(4):
+            desk.wait(601.0)
+        found = {one.trace_id: one.span_count for one in desk.store.saved}
+        assert len(found) == len(desk.store.saved)
+        assert all(found.get(trace_id(name).hex(), 0) in (0, count) for name, count in sent.items())
+        assert all(trace_id(name).hex() in found for name in drawn)
+    finally:
+        desk.journal.close()
 
 
 def test_open_traces_are_preferred_though_they_are_parked(small: Desk) -> None:
