@@ -81,6 +81,7 @@ class Lane(asyncio.Protocol):
         self._pieces: list[bytes | memoryview] = []
         self._missing = 0
         self._taking = False
+        self._blocked = False  # answers wait to be read by the other side
         self._deadline: float | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._ended: asyncio.Future[None] | None = None
@@ -131,14 +132,20 @@ class Lane(asyncio.Protocol):
             self._transport.abort()
 
     def pause_writing(self) -> None:
-        """Ours are short answers."""
+        """Who does not read the answers is asked for nothing more: they would pile up here."""
         if self._handler is not None:
             self._handler.pause_writing()
+        elif self._transport is not None:
+            self._blocked = True
+            self._transport.pause_reading()
 
     def resume_writing(self) -> None:
         """See `pause_writing`."""
         if self._handler is not None:
             self._handler.resume_writing()
+        elif self._blocked:
+            self._blocked = False
+            self._go_on()
 
     def eof_received(self) -> None:
         """The other side writes no more: the transport is closed, as aiohttp has it."""
@@ -159,6 +166,8 @@ class Lane(asyncio.Protocol):
             message = f"the body did not come within {self._rules.body_seconds:g} seconds"
             self._refuse(self._head, Refusal(408, StatusCode.INVALID_ARGUMENT, message))
             self._give_up()
+        if self._blocked:
+            self._transport.abort()  # closing would wait for the answers to be read
         self._transport.close()
 
     # -- a request -------------------------------------------------------------------------------------------------------
@@ -166,7 +175,7 @@ class Lane(asyncio.Protocol):
         """More bytes of whatever is awaited."""
         if self._handler is not None:
             self._handler.data_received(data)
-        elif self._taking:  # the next request before this one is answered
+        elif self._taking or self._blocked:  # the next request before this one is answered
             self._begun += data
             assert self._transport is not None
             self._transport.pause_reading()
@@ -207,6 +216,7 @@ class Lane(asyncio.Protocol):
         assert self._transport is not None
         if self._timer is not None:
             self._timer.cancel()
+        self._transport.resume_reading()
         self._handler = self._rules.server()
         self._handler.connection_made(self._transport)
         self._handler.data_received(data)
@@ -253,9 +263,18 @@ class Lane(asyncio.Protocol):
         self._deadline = self._loop.time() + self._rules.idle_seconds
         if self._ended is not None:
             transport.close()
-        elif self._begun and not transport.is_closing():
-            transport.resume_reading()
+        elif self._begun and not self._blocked:
+            self._go_on()
+
+    def _go_on(self) -> None:
+        """Begin the next request; more is read only where what is here does not make one: else each answer would let more in than it let out."""
+        assert self._transport is not None
+        if self._taking or self._transport.is_closing():
+            return
+        if self._begun:
             self._begin(self._begun)
+        if not self._taking and self._handler is None:
+            self._transport.resume_reading()
 
     def _refuse(self, head: PlainHead, refusal: Refusal) -> None:
         fields = "" if refusal.retry_seconds is None else f"Retry-After: {refusal.retry_seconds}\r\n"

@@ -184,3 +184,39 @@ async def test_stopping_answers_what_is_under_way(receiver: HttpReceiver, sink: 
         assert await busy.status() == 200
         assert await asyncio.wait_for(busy.reader.read(), 5) == b""
         await stopping
+
+
+async def test_requests_sent_ahead_wait_with_their_sender(receiver: HttpReceiver) -> None:
+    """A client that sends thousands of requests before it reads an answer has little of them in our memory, and all are answered in order."""
+    async with connected(receiver) as sent:
+        sent.writer.write(PLAIN * 20_000)
+        most = 0
+        for _ in range(100):
+            assert await sent.status() == 200
+            assert receiver._lanes is not None
+            most = max(most, *(len(lane._begun) for lane in receiver._lanes._open))
+        sent.writer.transport.abort()
+    assert 0 < most < 1 << 20 < 20_000 * len(PLAIN)
+
+
+async def test_who_does_not_read_the_answers_is_asked_for_nothing_more(
+    receiver: HttpReceiver, sink: RecordingSink
+) -> None:
+    """While answers pile up nothing is taken from that connection, from others it is; when they have been read it goes on."""
+    async with connected(receiver) as sent, connected(receiver) as other:
+        sent.writer.write(PLAIN)
+        assert await sent.status() == 200
+        assert receiver._lanes is not None
+        (lane,) = (one for one in receiver._lanes._open if one._sender.connection == _port(sent))
+        lane.pause_writing()
+        sent.writer.write(PLAIN * 2)
+        for _ in range(2):
+            other.writer.write(PLAIN)
+            assert await other.status() == 200
+        assert len(sink.taken) == 3
+        lane.resume_writing()
+        assert [await sent.status() for _ in range(2)] == [200] * 2
+
+
+def _port(sent: Sent) -> str:
+    return str(sent.writer.get_extra_info("sockname")[1])
