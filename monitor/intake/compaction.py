@@ -9,7 +9,7 @@ from functools import partial
 
 from collectors.otlp.request import select
 from collectors.sink import MalformedRequest, Overloaded
-from monitor.intake.faults import FrameUnreadable
+from monitor.intake.faults import FrameUnreadable, JournalUnwritable
 from monitor.intake.frames import Frame
 from monitor.intake.index import Index, Survivor
 from monitor.intake.journal import Journal
@@ -47,6 +47,8 @@ def _rewrite(journal: Journal, index: Index, segment: int, max_bytes: int | None
             body = select(frame.body, frame.signal, ordinals)
         except (FrameUnreadable, MalformedRequest):
             continue  # told when its traces settle
+        except JournalUnwritable:
+            return False
         total += len(body)
         if max_bytes is not None and total > max_bytes:
             return False

@@ -42,8 +42,11 @@ _ADVICE = {
 }
 
 
+_PASSING = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR, errno.EBUSY, errno.ETIMEDOUT}
+
+
 class JournalUnwritable(Exception):
-    """The journal cannot be written: nothing was taken. The message names the folder and the user id."""
+    """The journal cannot be used at present: nothing was taken, or could be read. The message names the folder and the user id."""
 
     def __init__(self, kind: FaultKind, message: str) -> None:
         super().__init__(message)
@@ -55,6 +58,11 @@ class JournalUnwritable(Exception):
         kind = _KINDS.get(error.errno or 0, FaultKind.OTHER)
         reason = _ADVICE.get(kind) or (error.strerror or type(error).__name__)
         return cls(kind, f"journal folder {folder} cannot be written by user id {os.geteuid()}: {reason}")
+
+
+def may_pass(error: OSError) -> bool:
+    """Whether what could not be read is there, and can be read when the process or the machine is better off."""
+    return error.errno in _PASSING
 
 
 class FrameUnreadable(Exception):

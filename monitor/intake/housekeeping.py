@@ -35,14 +35,18 @@ class Housekeeping:
     def step(self, now: float, max_age: float, *, trim: bool) -> None:
         """Trim where something has settled; the rest about once a second. `max_age` is the journal's, in seconds."""
         if trim:
-            self._journal.trim(self._index.live_segments)
+            self._trim()
         if self._next_at - EVERY_SECONDS <= now < self._next_at:
             return
         self._next_at = now + EVERY_SECONDS
         self._rotate(now, max_age)
         self._rewrite_one(now, max_age)
-        self._journal.trim(self._index.live_segments)
+        self._trim()
         self._show(now)
+
+    def _trim(self) -> None:
+        closed_below = self._journal.active  # asked first
+        self._journal.trim(self._index.live_segments, closed_below)
 
     def _rotate(self, now: float, max_age: float) -> None:
         """Close the present segment when it is old, or when all of it has settled and nothing came for a while."""

@@ -301,7 +301,7 @@ class Journal:
         return float(segment)
 
     def read(self, position: JournalPosition) -> Frame:
-        """The frame at a position. Raises FrameUnreadable when it is gone or damaged."""
+        """The frame at a position. Raises FrameUnreadable when it is gone or damaged, JournalUnwritable when it cannot be read now."""
         return self._segments.read(position)
 
     def replay(self) -> Iterator[Frame]:
@@ -338,11 +338,14 @@ class Journal:
         """What is needed of earlier processes' segments is known from now on: others may be trimmed."""
         self._replayed = True
 
-    def trim(self, needed: Collection[int]) -> int:
-        """Delete every closed segment whose number is not in `needed`; the bytes freed."""
+    def trim(self, needed: Collection[int], before: int | None = None) -> int:
+        """Delete every closed segment whose number is not in `needed`; the bytes freed. Only those below `before` where that is given: what was
+        `active` when it was asked what is needed, since one that was closed meanwhile may hold what came meanwhile.
+        """
         if not self._replayed:
             return 0
-        return self._segments.delete([n for n in self._segments.sizes() if n < self.active and n not in needed])
+        end = self.active if before is None else before
+        return self._segments.delete([n for n in self._segments.sizes() if n < end and n not in needed])
 
 
 def _note(request: _Request, position: JournalPosition) -> Exception | None:

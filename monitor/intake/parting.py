@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from monitor.intake import revisions
-from monitor.intake.faults import place_of
+from monitor.intake.faults import JournalUnwritable, place_of
 from monitor.intake.index import Index
 from monitor.intake.material import Material
 from monitor.intake.opentrace import Inside, OpenTrace, Row
@@ -77,7 +77,7 @@ class Parting:
                 continue
             try:
                 found = self._look(trace_id, trace, moment)
-            except StoreUnwritable:
+            except (StoreUnwritable, JournalUnwritable):
                 raise
             except Exception as error:  # a fault of ours: the trace settles as a whole, and stops no other
                 logger.error("open trace %s could not be looked into: %s", trace_id.hex(), place_of(error))

@@ -109,9 +109,7 @@ class ReadingOn:
             return read
         except Exception as error:
             if self._fault != (reason := type(error).__name__):
-                logger.error(
-                    "what waits in the journal cannot be read on, and is tried again: %s in %s", reason, place_of(error)
-                )
+                logger.error("what waits in the journal cannot be read on, and is tried again: %s", place_of(error))
             self._fault = reason
             return False
 
@@ -148,7 +146,8 @@ class ReadingOn:
                 if item.trace_id not in until or not frame.position < until[item.trace_id]
             ]
             unread = self._index.unread
-            came = frame.received_at if unread is None else min(frame.received_at, unread.began)
+            earlier = unread is not None and frame.position < unread.until
+            came = min(frame.received_at, unread.began) if unread is not None and earlier else frame.received_at
             arrival = Arrival(frame.position, frame.signal, frame.collector, came, frame.kept_below, left)
             self._index.note_parked(arrival, frame.end, one.trace_ids)
 

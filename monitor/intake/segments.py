@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from monitor.intake.faults import FaultKind, FrameUnreadable, JournalUnwritable
+from monitor.intake.faults import FaultKind, FrameUnreadable, JournalUnwritable, may_pass
 from monitor.intake.frames import (
     FORMAT_VERSION,
     SEGMENT_HEADER,
@@ -77,13 +77,15 @@ class Segments:
             return dict(sorted(self._sizes.items()))
 
     def read(self, position: JournalPosition) -> Frame:
-        """The frame at a position. Raises FrameUnreadable when it is gone or damaged."""
+        """The frame at a position. Raises FrameUnreadable when it is gone or damaged, JournalUnwritable when it cannot be read now."""
         place = f"journal segment {position.segment} offset {position.offset}"
         with self._reading:
             try:
                 reader = self._reader(position.segment)
                 frame = read_frame(reader, position.segment, position.offset, self._files[position.segment].seed)
             except (KeyError, OSError) as error:
+                if isinstance(error, OSError) and may_pass(error):
+                    raise JournalUnwritable.of(error, self._folder) from error
                 raise FrameUnreadable(f"{place}: {type(error).__name__}") from error
         if frame is None:
             raise FrameUnreadable(f"{place}: no intact frame there")
@@ -101,7 +103,7 @@ class Segments:
         self, start: JournalPosition, last: JournalPosition, earlier: int, damaged: Callable[[Damage], None]
     ) -> Iterator[Frame]:
         """Every frame from `start` to the one at `last`, in journal order. All damage is logged and reported; torn tails of segments below
-        `earlier`, which an earlier process wrote, are cut. Raises JournalUnwritable when a segment may not be read.
+        `earlier`, which an earlier process wrote, are cut. Raises JournalUnwritable when a segment may not be read, or not now.
         """
         for segment in self._between(start, last):
             begin = start.offset if segment.number == start.segment else 0
@@ -110,9 +112,9 @@ class Segments:
                     if last < frame.position:
                         return
                     yield frame
-            except PermissionError as error:
-                raise JournalUnwritable.of(error, self._folder) from error
             except OSError as error:
+                if isinstance(error, PermissionError) or may_pass(error):
+                    raise JournalUnwritable.of(error, self._folder) from error
                 logger.error("journal %s cannot be read: %s", segment.path, error.strerror)
                 damaged(Damage(DamageKind.CORRUPT, segment.number, 0, self._sizes[segment.number]))
 

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from monitor.intake.completing import Completing, Settle
 from monitor.intake.due import Due, TieStore
-from monitor.intake.faults import place_of
+from monitor.intake.faults import JournalUnwritable, place_of
 from monitor.intake.housekeeping import Housekeeping
 from monitor.intake.index import Index, Taken
 from monitor.intake.journal import Journal
@@ -151,9 +151,8 @@ class Settler:
             if action():
                 self._fault = None
         except Exception as error:
-            self._failed(
-                str(error) if isinstance(error, StoreUnwritable) else f"the store failed: {type(error).__name__}"
-            )
+            said = isinstance(error, (StoreUnwritable, JournalUnwritable))
+            self._failed(str(error) if said else f"the store failed: {type(error).__name__}")
 
     def _failed(self, reason: str) -> None:
         if reason != self._fault:
@@ -302,7 +301,7 @@ class Settler:
         try:
             work.setups += filter(self._completing.note, loose)
             outcome = self._turns.settle(list(map(self._completing.beside, loose)), moment, note)
-        except StoreUnwritable:
+        except (StoreUnwritable, JournalUnwritable):
             raise
         except Exception as error:  # a fault of ours: each by itself, then, or nothing would settle any more
             logger.error("which traces make one turn cannot be told: %s", place_of(error))
@@ -330,7 +329,7 @@ class Settler:
             if material is None:
                 return None
             return material, None if after is None else self._store.trace(taken.trace_id.hex())
-        except StoreUnwritable:
+        except (StoreUnwritable, JournalUnwritable):
             raise
         except Exception as error:
             logger.error("trace %s could not be read back: %s", taken.trace_id.hex(), place_of(error))
