@@ -26,6 +26,11 @@ from collectors.span import (
 MAX_DEPTH = 64
 """Arrays and maps inside each other up to here; a value below it is None. Agents' messages nest about ten deep."""
 
+MAX_EVENTS = 10_000
+"""Events of a span, and likewise links, that are read; the others count as dropped. SDKs keep 128 by default (OpenTelemetry specification, span
+limits); one that takes two bytes on the wire takes a hundred times that as a value, so that a small packed request could fill all memory.
+"""
+
 _STATUS_CODES = {code.value: code for code in StatusCode}
 
 
@@ -103,7 +108,7 @@ class _Reader:
         parent = message.parent_span_id
         if parent and len(parent) != SPAN_ID_BYTES:
             return None
-        status = message.status
+        status, events, links = message.status, message.events, message.links
         return Span(
             trace_id=message.trace_id.hex(),
             span_id=message.span_id.hex(),
@@ -113,15 +118,15 @@ class _Reader:
             start_time_unix_nano=message.start_time_unix_nano,
             end_time_unix_nano=message.end_time_unix_nano,
             attributes=self.attributes(message.attributes),
-            events=tuple([self._event(event) for event in message.events]),
-            links=tuple([self._link(link) for link in message.links if _is_link(link)]),
+            events=tuple([self._event(event) for event in events[:MAX_EVENTS]]),
+            links=tuple([self._link(link) for link in links[:MAX_EVENTS] if _is_link(link)]),
             status_code=_STATUS_CODES.get(status.code, StatusCode.UNSET),
             status_message=self.text(status.message),
             trace_state=self.text(message.trace_state),
             flags=message.flags,
             dropped_attributes_count=message.dropped_attributes_count,
-            dropped_events_count=message.dropped_events_count,
-            dropped_links_count=message.dropped_links_count,
+            dropped_events_count=message.dropped_events_count + max(0, len(events) - MAX_EVENTS),
+            dropped_links_count=message.dropped_links_count + max(0, len(links) - MAX_EVENTS),
             resource=resource,
             scope=scope,
         )

@@ -7,7 +7,7 @@ import pytest
 from opentelemetry.proto.common.v1.common_pb2 import KeyValue
 from opentelemetry.proto.trace.v1 import trace_pb2
 
-from collectors.otlp.decode import MAX_DEPTH
+from collectors.otlp.decode import MAX_DEPTH, MAX_EVENTS
 from collectors.otlp.request import decode
 from collectors.sink import MalformedRequest, Signal
 from collectors.span import LogRecord, Resource, Scope, Span, SpanEvent, SpanLink, StatusCode
@@ -225,6 +225,20 @@ def test_an_attribute_without_value_is_none() -> None:
     made = span()
     made.attributes.append(KeyValue(key="k"))
     assert only(traces(made)).attributes == {"k": None}
+
+
+def test_of_very_many_events_and_links_the_first_are_read() -> None:
+    """The others count as dropped, beside those that the sender dropped: they must not fill the memory."""
+    made = span(dropped_events_count=1)
+    made.events.extend(trace_pb2.Span.Event(name=str(number)) for number in range(MAX_EVENTS + 2))
+    made.links.extend(trace_pb2.Span.Link(trace_id=TRACE, span_id=SPAN) for _ in range(MAX_EVENTS + 3))
+    found = only(traces(made))
+    assert (len(found.events), found.events[-1].name, found.dropped_events_count) == (
+        MAX_EVENTS,
+        str(MAX_EVENTS - 1),
+        3,
+    )
+    assert (len(found.links), found.dropped_links_count) == (MAX_EVENTS, 3)
 
 
 def test_bytes_that_are_no_request_are_malformed() -> None:
