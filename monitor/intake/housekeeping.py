@@ -18,6 +18,14 @@ QUIET_ROTATION_SECONDS = 60.0
 PRESSURE = 0.8
 """Share of the journal's largest size from which segments that are mostly settled are rewritten before their age asks for it."""
 
+ROTATION_PRESSURE = 0.5
+"""Share of the journal's largest size from which the present segment is closed for the room in it: well before anything is refused, which a large
+request is sooner than at `NEW_TRACES_UNTIL` of the sink, and a journal of few MiB is one segment.
+"""
+
+LARGE_SHARE = 0.25
+"""Of the journal's largest size: a present segment of that share is closed under pressure although not all of it has settled."""
+
 RETRY_SECONDS = 60.0
 
 
@@ -49,12 +57,20 @@ class Housekeeping:
         self._journal.trim(self._index.live_segments, closed_below)
 
     def _rotate(self, now: float, max_age: float) -> None:
-        """Close the present segment when it is old, or when all of it has settled and nothing came for a while."""
-        active = self._journal.active
+        """Close the present segment when it is old, or when all of it has settled and nothing came for a while.
+
+        Under pressure it is closed as soon as all of it has settled, and where it is a large part of the journal before: then its end can be
+        waited for, or what is open in it be rewritten, while the journal goes on.
+        """
+        active, most = self._journal.active, self._journal.max_bytes
         size = self._journal.segments().get(active, 0)
+        if size <= SEGMENT_HEADER.size:
+            return
         age = now - self._journal.begun_at(active)
         settled = active not in self._index.live_segments
-        if size > SEGMENT_HEADER.size and (age > max_age or (settled and age > QUIET_ROTATION_SECONDS)):
+        pressed = self._journal.size > ROTATION_PRESSURE * most
+        quiet = settled and (pressed or age > QUIET_ROTATION_SECONDS)
+        if age > max_age or quiet or (pressed and size > LARGE_SHARE * most):
             self._journal.rotate().result()
 
     def _rewrite_one(self, now: float, max_age: float) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from collectors.sink import Encoding, Signal
+from collectors.sink import Encoding, Overloaded, Signal
 from monitor.intake.compaction import rewrite_survivors
 from monitor.intake.options import SettlementOptions
 from monitor.intake.revisions import digest
@@ -447,6 +447,24 @@ def test_under_pressure_mostly_settled_segments_are_rewritten(open_desk: OpenDes
     desk.send(traces(agent("long")))
     desk.wait(30.0)
     assert len(desk.stored("long")[0].invocation.tool_calls) == 30
+
+
+@pytest.mark.parametrize("held", [False, True])
+def test_a_full_journal_of_one_segment_takes_data_again_once_all_has_settled(open_desk: OpenDesk, held: bool) -> None:
+    """Within seconds, not after the minute of quiet; also where one trace of the segment stays open, which then is whole."""
+    desk = open_desk(max_bytes=60_000)
+    if held:
+        desk.send(traces(tool("long")))
+    with pytest.raises(Overloaded, match="little room"):
+        for number in range(1000):
+            desk.send(traces(*run(f"other{number}")))
+    desk.wait(30.0)
+    desk.wait(1.0)
+    assert desk.journal.fullness < 0.1
+    desk.send(traces(*run("next")))
+    desk.send(traces(agent("long")))
+    desk.wait(31.0)
+    assert len(desk.stored("long")[0].invocation.tool_calls) == held
 
 
 def test_a_crash_between_rewriting_and_deleting_changes_nothing(desk: Desk) -> None:
