@@ -22,6 +22,7 @@ from collectors.otlp.neutral import answer_neutrally
 from collectors.otlp.tls import http_context
 from collectors.otlp.tokens import BearerTokens
 from monitor.server.access import Gate, is_loopback
+from monitor.server.bodies import in_time
 from monitor.server.context import ServerContext
 from monitor.server.endpoints import ENDPOINTS, Endpoint
 from monitor.server.handlers import Answer, Asked, Handlers
@@ -43,6 +44,7 @@ MAX_BODY_BYTES = 1024 * 1024
 READ_THREADS = 4
 PROBE_THREADS = 2
 IDLE_SECONDS = 75.0
+LINGER_SECONDS = 2.0  # for what a refused client is still sending, so that it reads our answer
 STOP_SECONDS = 5.0
 
 HEADERS: Mapping[str, str] = {
@@ -108,6 +110,7 @@ class ApiServer:
             access_log=None,
             logger=WithoutContent(LOG),
             keepalive_timeout=IDLE_SECONDS,
+            lingering_time=LINGER_SECONDS,
             shutdown_timeout=STOP_SECONDS,
         )
         try:
@@ -159,7 +162,7 @@ class ApiServer:
                 raise Refused(HTTPStatus.NOT_IMPLEMENTED, f"{endpoint.path} is promised for a later version")
             query = read_query(endpoint.parameters, list(request.query.items()), self._context.clock.now())
             asked_at = self._context.clock.monotonic()
-            body = await request.read() if request.method == "POST" else b""
+            body = await in_time(request.read()) if request.method == "POST" else b""
             asked = Asked(request.match_info, query, request.headers, body)
             answer = await self._handlers.table[endpoint.name](asked)
             if endpoint.name == "metrics":
@@ -217,7 +220,7 @@ async def _always_answered(request: web.Request, handler: Handle) -> web.StreamR
         response = problem(HTTPStatus.INTERNAL_SERVER_ERROR, "the answer could not be made; the log says where")
     for name, value in HEADERS.items():
         response.headers.setdefault(name, value)  # pages allow their own style and script
-    if response.status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE:
+    if response.status in (HTTPStatus.REQUEST_ENTITY_TOO_LARGE, HTTPStatus.REQUEST_TIMEOUT):
         response.force_close()  # what is left of the body is not read
     return response
 

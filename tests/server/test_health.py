@@ -5,18 +5,21 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import logging
 import threading
+from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from monitor.server import bodies, listener
 from monitor.server.context import Phase, Readiness
 from monitor.server.listener import MAX_BODY_BYTES
 from monitor.settings.document import ConfigurationError, Fault
 from monitor.store.protocol import StoreUnwritable
 from tests.contracts.store_material import SECRET, draw_and_claim, invocation, verdict_of
-from tests.server.serving import Served
+from tests.server.serving import Served, serving
 
 OPENMETRICS = "application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5"
 
@@ -169,3 +172,43 @@ async def test_what_is_no_http_is_a_problem_without_content(served: Served) -> N
     assert b"application/problem+json" in head
     assert json.loads(body)["detail"] == "this is no HTTP request"
     assert b"secret" not in head + body
+
+
+@pytest.mark.parametrize("path", ["/-/reload", "/sign-in", "/nothing"])
+async def test_a_body_that_does_not_come_is_given_up(
+    tmp_path: Path, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Half a body is answered when its time is over, where the body is read by 408, and the connection ends."""
+    monkeypatch.setattr(bodies, "BODY_SECONDS", 0.1)
+    monkeypatch.setattr(listener, "LINGER_SECONDS", 0.1)
+    async with serving(tmp_path) as served:
+        reader, writer = await half_a_body(served, path)
+        async with asyncio.timeout(5):
+            answer = await reader.read()
+        writer.close()
+    assert answer.startswith(b"HTTP/1.1 404" if path == "/nothing" else b"HTTP/1.1 408")
+
+
+@pytest.mark.parametrize("path", ["/-/reload", "/sign-in"])
+async def test_a_body_that_breaks_off_is_no_fault_of_ours(
+    served: Served, path: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A client that goes away in its body is a line for who debugs, and no more."""
+    caplog.set_level(logging.DEBUG)
+    _, writer = await half_a_body(served, path)
+    assert (await served.get("/healthz"))[0] == 200
+    writer.close()
+    async with asyncio.timeout(5):
+        while "a body could not be read" not in caplog.text:
+            await asyncio.sleep(0)
+    assert (await served.get("/healthz"))[0] == 200
+    assert not [entry for entry in caplog.records if entry.levelno > logging.INFO]
+
+
+async def half_a_body(served: Served, path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    """A connection with a request whose body stops in the middle."""
+    address = urlsplit(served.url)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    head = f"POST {path} HTTP/1.1\r\nHost: {address.netloc}\r\nContent-Type: application/x-www-form-urlencoded\r\n"
+    writer.write(head.encode() + b"Content-Length: 100\r\n\r\nabc")
+    return reader, writer

@@ -15,6 +15,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler, Middleware
 
 from monitor.server.access import Access, Gate
+from monitor.server.bodies import in_time
 from monitor.server.context import ServerContext
 from monitor.server.pages.asked import Asked, Desk, GoTo, Made, PlainText, Rendered
 from monitor.server.pages.guard import SIGN_IN, Guard, SignInNeeded, Visitor, may_come_from_elsewhere, own_path
@@ -126,7 +127,7 @@ class Site:
             visitor = self._guard.admit(request, page.access)
             form: Mapping[str, str] = {}
             if page.method == "POST":
-                form = _texts(await request.post())
+                form = _texts(await in_time(request.post()))
                 self._guard.check_form(request, form.get("csrf"), visitor)
             return await self._made(request, page, self._asked(request, visitor, form))
 
@@ -174,7 +175,7 @@ class Site:
         return web.Response(status=status, body=encodable(html), headers={"Content-Type": "text/html; charset=utf-8"})
 
     async def _sign_in(self, request: web.Request) -> web.StreamResponse:
-        form = _texts(await request.post())
+        form = _texts(await in_time(request.post()))
         self._guard.check_form(request, form.get("csrf"), self._guard.admit(request, Access.OPEN))
         after = own_path(form.get("next"))
         session = self._guard.sign_in(request, form.get("token", "").strip())
@@ -185,7 +186,7 @@ class Site:
         return response
 
     async def _sign_out(self, request: web.Request) -> web.StreamResponse:
-        form = _texts(await request.post())
+        form = _texts(await in_time(request.post()))
         visitor = self._guard.admit(request, Access.OPEN)
         self._guard.check_form(request, form.get("csrf"), visitor)
         self._guard.sign_out(visitor.session)
