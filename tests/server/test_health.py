@@ -205,6 +205,18 @@ async def test_a_body_that_breaks_off_is_no_fault_of_ours(
     assert not [entry for entry in caplog.records if entry.levelno > logging.INFO]
 
 
+async def test_what_follows_the_last_request_of_a_connection_is_ignored(served: Served) -> None:
+    """Behind `Connection: close` nothing more is read: the request is answered as ever."""
+    address = urlsplit(served.url)
+    reader, writer = await asyncio.open_connection(address.hostname, address.port)
+    head = f"GET /healthz HTTP/1.1\r\nHost: {address.netloc}\r\n"
+    writer.write(f"{head}\r\n{head}Connection: close\r\n\r\n{head}\r\n".encode())
+    async with asyncio.timeout(5):
+        answer = await reader.read()
+    writer.close()
+    assert answer.count(b"HTTP/1.1 200 OK") == answer.count(b"HTTP/1.1") == 2
+
+
 async def half_a_body(served: Served, path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """A connection with a request whose body stops in the middle."""
     address = urlsplit(served.url)

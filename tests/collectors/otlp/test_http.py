@@ -492,22 +492,55 @@ async def test_a_client_that_goes_away_in_its_body_leaves_no_trace(
     assert not [entry for entry in caplog.records if entry.levelno >= logging.ERROR]
 
 
-@pytest.mark.parametrize(("at_once", "status"), [(True, b"400"), (False, b"408")])
+@pytest.mark.parametrize("at_once", [True, False])
 async def test_broken_chunks_are_refused(
-    start: Start, sink: RecordingSink, caplog: pytest.LogCaptureFixture, at_once: bool, status: bytes
+    start: Start, sink: RecordingSink, caplog: pytest.LogCaptureFixture, at_once: bool
 ) -> None:
-    """A chunk that has no length is refused, in the middle of a body when its time is over; the log does not quote it."""
-    receiver = await start(body_seconds=0.2)
+    """A chunk that has no length is refused at once, and by one answer, which ends the connection; the log does not quote it."""
+    receiver = await start()
     first, second = HEAD + b"Transfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n", b"secret\r\nabc"
     async with raw(receiver) as (reader, writer):
         writer.write(first + (second if at_once else b""))
         if not at_once:
             await reading(receiver)
             writer.write(second)
-        assert await status_line(reader) == status
+        answer = await asyncio.wait_for(reader.read(), 5)
+    assert answer.startswith(b"HTTP/1.1 400")
+    assert answer.count(b"HTTP/1.1") == 1
     assert sink.taken == []
     assert "secret" not in caplog.text
     assert not [entry for entry in caplog.records if entry.levelno >= logging.ERROR]
+
+
+CLOSE = HEAD + b"Connection: close\r\n"
+OLD = HEAD.replace(b"1.1", b"1.0")
+
+
+@pytest.mark.parametrize("head", [CLOSE, OLD, CLOSE + b"Transfer-Encoding: chunked\r\n"])
+@pytest.mark.parametrize("before", [0, 1])
+@pytest.mark.parametrize("cut", [None, -2, 3])
+async def test_what_follows_the_last_request_is_ignored(
+    start: Start, sink: RecordingSink, head: bytes, before: int, cut: int | None
+) -> None:
+    """Behind `Connection: close` or HTTP/1.0 nothing more is read: the request is taken and answered, and the connection ends (RFC 9112, 9.6)."""
+    body = traces(span())
+    counted = b"Content-Length: %d\r\n\r\n" % len(body)
+    if b"chunked" in head:
+        last = head + b"\r\n", b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+    else:
+        last = head + counted, body
+    sent = (
+        (HEAD.replace(b"traces", b"traces/") + counted + body) * before + b"".join(last) + (HEAD + counted + body) * 2
+    )
+    at = len(sent) if cut is None else sent.index(last[0]) + len(last[0]) + cut
+    async with raw(await start()) as (reader, writer):
+        writer.write(sent[:at])
+        for _ in range(5):  # until that has been read
+            await asyncio.sleep(0)
+        writer.write(sent[at:])
+        answer = await asyncio.wait_for(reader.read(), 5)
+    assert answer.count(b" 200 OK\r\n") == answer.count(b"HTTP/1.") == before + 1
+    assert [taken.body for taken in sink.taken] == [body] * (before + 1)
 
 
 async def reading(receiver: HttpReceiver) -> None:
