@@ -25,7 +25,7 @@ from monitor.scheduling.cron import parse_cron
 from monitor.scheduling.gaps import gaps_of
 from monitor.scheduling.runner import ScheduledMonitor
 from monitor.settings.document import ConfigurationError, Document, Fault
-from monitor.settings.load import LoadedSettings, load_settings
+from monitor.settings.load import LoadedSettings, survey_settings
 from monitor.settings.privacy import Redaction, before_judge
 from monitor.settings.tree import JudgeSettings, MonitorSettings, Regression, Settings
 from monitor.settings.units import parse_duration
@@ -157,7 +157,7 @@ def load_configuration(file: Path, environment: Mapping[str, str], *, elsewhere:
     """Read a configuration with all it names. Raises ConfigurationError with every fault found. With `elsewhere` the daemon is to run on another
     machine: what is missing on this one is no fault, but in the configuration's `missing`.
     """
-    return configure(load_settings(file, environment), elsewhere=elsewhere)
+    return configure(survey_settings(file, environment), elsewhere=elsewhere)
 
 
 def default_file() -> Path:
@@ -166,7 +166,9 @@ def default_file() -> Path:
 
 
 def configure(loaded: LoadedSettings, *, elsewhere: bool = False) -> Configuration:
-    """Join the tree with rubrics and collectors. Raises ConfigurationError with every fault found; see `load_configuration`."""
+    """Join the tree with rubrics and collectors. Raises ConfigurationError with every fault found, those of the tree among them; see
+    `load_configuration`. Faults that only follow from others are left out.
+    """
     faults: list[Fault] = [
         loaded.document.fault(("monitors", name), "a monitor's name has 1 to 64 printable characters")
         for name in loaded.settings.monitors
@@ -177,10 +179,10 @@ def configure(loaded: LoadedSettings, *, elsewhere: bool = False) -> Configurati
         for name in loaded.settings.monitors
         if name in (".", "..")
     ]
-    library = _library(loaded, faults)
+    library, doubtful = _library(loaded, faults)
     collectors = _collectors(loaded, faults)
     resolved = {
-        name: tuple(_resolve(name, monitor, loaded, library, faults))
+        name: tuple(_resolve(name, monitor, loaded, library, doubtful, faults))
         for name, monitor in loaded.settings.monitors.items()
     }
     golden = {
@@ -192,6 +194,7 @@ def configure(loaded: LoadedSettings, *, elsewhere: bool = False) -> Configurati
     absent = tuple(missing(loaded))
     if not elsewhere:
         faults += absent
+    faults = [*loaded.faults, *(fault for fault in faults if not loaded.follows(fault))]
     if faults:
         raise ConfigurationError(sorted(faults, key=lambda fault: (fault.file, fault.line, fault.key)))
     return Configuration(loaded.settings, library, collectors, resolved, loaded.document.file, golden, absent)
@@ -214,7 +217,7 @@ def _golden(
         faults.append(loaded.document.fault(path, f"{file}: {error}"))
         return ()
     strangers = sorted({case.rubric for case in cases} - settings.rubrics.keys())
-    if strangers:
+    if strangers and loaded.sound("monitors", monitor, "rubrics"):
         known = ", ".join(settings.rubrics)
         faults.append(
             loaded.document.fault(path, f"{file}: rubric {strangers[0]!r} is none of this monitor's, which are {known}")
@@ -222,14 +225,26 @@ def _golden(
     return tuple(cases)
 
 
-def _library(loaded: LoadedSettings, faults: list[Fault]) -> RubricLibrary:
+@dataclass(frozen=True, slots=True)
+class _Doubtful:
+    """Rubrics that are there, but wrong. `complete` says that there are no others than those of the library and these."""
+
+    names: frozenset[str]
+    complete: bool
+
+    def may_be(self, name: str) -> bool:
+        """Whether a rubric that the library lacks may be there."""
+        return name in self.names or not self.complete
+
+
+def _library(loaded: LoadedSettings, faults: list[Fault]) -> tuple[RubricLibrary, _Doubtful]:
     shipped = RubricLibrary.shipped(config_folder() / "rubrics")
+    before = len(faults)
     files = list(_rubric_files(loaded, faults))
-    try:
-        return shipped.with_configured(files, loaded.document)
-    except ConfigurationError as error:
-        faults.extend(error.faults)
-        return shipped
+    library, found = shipped.survey(files, loaded.document)
+    complete = found.complete and len(faults) == before and loaded.sound("rubrics") and loaded.sound("rubric_files")
+    faults += found.faults
+    return library, _Doubtful(frozenset(item.name for item in found.wrong), complete)
 
 
 def _rubric_files(loaded: LoadedSettings, faults: list[Fault]) -> Iterator[Path]:
@@ -263,7 +278,12 @@ def _collectors(loaded: LoadedSettings, faults: list[Fault]) -> dict[str, Any]:
 
 
 def _resolve(
-    monitor: str, settings: MonitorSettings, loaded: LoadedSettings, library: RubricLibrary, faults: list[Fault]
+    monitor: str,
+    settings: MonitorSettings,
+    loaded: LoadedSettings,
+    library: RubricLibrary,
+    doubtful: _Doubtful,
+    faults: list[Fault],
 ) -> Iterator[ResolvedRubric]:
     document, judges = loaded.document, loaded.settings.judges
     if settings.schedule.cron is not None:
@@ -271,36 +291,47 @@ def _resolve(
             parse_cron(settings.schedule.cron, settings.schedule.timezone)
         except ValueError as error:
             faults.append(document.fault(("monitors", monitor, "schedule", "cron"), str(error)))
-    for index, (name, wanted) in enumerate(settings.rubrics.items()):
-        path = _rubric_path(document, monitor, name, index)
+    for name, wanted in settings.rubrics.items():
+        path = _rubric_path(document, monitor, name)
+        judge = wanted.judge or (DEFAULT_JUDGE if DEFAULT_JUDGE in judges else None)
+        if wanted.judge is not None and wanted.judge not in judges:
+            if loaded.sound("judges", wanted.judge):
+                faults.append(document.fault((*path, "judge"), _no_judge(wanted.judge, judges)))
+            judge = None
         try:
             rubric = library.get(name)
         except UnknownRubric as error:
-            faults.append(document.fault(path, str(error)))
+            if not doubtful.may_be(name):
+                faults.append(document.fault(path, str(error)))
             continue
-        judge = wanted.judge or (DEFAULT_JUDGE if DEFAULT_JUDGE in judges else None)
-        if wanted.judge is not None and wanted.judge not in judges:
-            faults.append(document.fault((*path, "judge"), _no_judge(wanted.judge, judges)))
-            continue
-        if settings.budget.usd_per_day is not None and judge and rubric.judged and judges[judge].prices is None:
+        unpriced = judge and rubric.judged and judges[judge].prices is None and loaded.sound("judges", judge)
+        if settings.budget.usd_per_day is not None and unpriced:
             reason = f"judge {judge!r} has no `prices`: without them the cost of a call is not known"
             faults.append(document.fault(("monitors", monitor, "budget", "usd_per_day"), reason))
-        ref = None
-        if not rubric.judged:
-            version = rubric_version(rubric, None, conversations=settings.level == "conversation")
-            ref = RubricRef(name, version, None, wanted.shadow)
-        elif judge is not None:
-            redaction = before_judge(loaded.settings.privacy.redact, settings.redact)
-            conversations = settings.level == "conversation"
-            version = rubric_version(rubric, judges[judge], redaction, conversations=conversations)
-            ref = RubricRef(name, version, judge, wanted.shadow)
-        yield ResolvedRubric(rubric, ref, wanted.objective, wanted.shadow)
+        yield ResolvedRubric(
+            rubric, _ref(rubric, wanted.shadow, judge, settings, loaded), wanted.objective, wanted.shadow
+        )
 
 
-def _rubric_path(document: Document, monitor: str, name: str, index: int) -> tuple[str | int, ...]:
+def _ref(
+    rubric: Rubric, shadow: bool, judge: str | None, settings: MonitorSettings, loaded: LoadedSettings
+) -> RubricRef | None:
+    """The rubric as it is judged in a monitor; None while it waits for a judge."""
+    conversations = settings.level == "conversation"
+    if not rubric.judged:
+        return RubricRef(rubric.name, rubric_version(rubric, None, conversations=conversations), None, shadow)
+    if judge is None:
+        return None
+    redaction = before_judge(loaded.settings.privacy.redact, settings.redact)
+    version = rubric_version(rubric, loaded.settings.judges[judge], redaction, conversations=conversations)
+    return RubricRef(rubric.name, version, judge, shadow)
+
+
+def _rubric_path(document: Document, monitor: str, name: str) -> tuple[str | int, ...]:
     """Rubrics may be written as a map or as a plain list."""
     base = ("monitors", monitor, "rubrics")
-    return (*base, index) if (*base, index) in document.lines else (*base, name)
+    written = document.data["monitors"][monitor].get("rubrics")
+    return (*base, written.index(name) if isinstance(written, list) and name in written else name)
 
 
 def _no_judge(name: str, judges: Mapping[str, JudgeSettings]) -> str:

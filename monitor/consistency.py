@@ -29,9 +29,10 @@ class _Listener:
 
 def inconsistencies(loaded: LoadedSettings, collectors: Mapping[str, Any]) -> Iterator[Fault]:
     """All of them. `collectors` are the parsed ones, by name; one that could not be parsed is left out."""
-    listeners = list(_receivers(collectors))
+    listeners = [one for one in _receivers(collectors) if loaded.sound(*one.path)]
     try:
-        listeners.insert(0, _Listener(_SERVER, parse_endpoint(loaded.settings.server.endpoint)))
+        if loaded.sound(*_SERVER):
+            listeners.insert(0, _Listener(_SERVER, parse_endpoint(loaded.settings.server.endpoint)))
     except ValueError as error:
         yield loaded.document.fault(_SERVER, str(error))
     yield from _collisions(loaded, listeners)

@@ -102,7 +102,7 @@ def _presidio(loaded: LoadedSettings) -> Iterator[Fault]:
         if monitor.redact is not None:
             sections.append((("monitors", name, "redact", "presidio"), monitor.redact.presidio))
     for path, section in sections:
-        if section is not None:
+        if section is not None and loaded.sound(*path):
             try:
                 finder(section)
             except PresidioFault as fault:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,9 +35,50 @@ class Read:
     document: Document
     path: KeyPath = ()
 
+    @property
+    def name(self) -> str:
+        """The rubric's name."""
+        return self.rubric.name
+
+    @property
+    def override(self) -> bool:
+        """Whether it may shadow a shipped one."""
+        return self.rubric.spec.override
+
     def fault(self, key: str, reason: str) -> Fault:
         """A fault at a key of this rubric."""
         return self.document.fault((*self.path, key), reason)
+
+
+@dataclass(frozen=True, slots=True)
+class Wrong:
+    """A rubric with faults: what can be read of it. `override` is None where that is not known."""
+
+    name: str
+    override: bool | None
+    document: Document
+    path: KeyPath = ()
+
+    def fault(self, key: str, reason: str) -> Fault:
+        """A further fault at a key of this rubric."""
+        return self.document.fault((*self.path, key), reason)
+
+
+@dataclass(slots=True)
+class Survey:
+    """What was found in rubric documents: rubrics, those with faults, and the faults. `complete` says that the names of all are known."""
+
+    read: list[Read] = field(default_factory=list)
+    wrong: list[Wrong] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+    complete: bool = True
+
+    def add(self, other: Survey) -> None:
+        """Take in what was found elsewhere."""
+        self.read += other.read
+        self.wrong += other.wrong
+        self.faults += other.faults
+        self.complete &= other.complete
 
 
 class _Refused(Exception):
@@ -48,37 +89,61 @@ class _Refused(Exception):
 
 def read_file(path: Path, guides: Guides | None = None) -> list[Read]:
     """The rubrics of one file. Raises ConfigurationError with all faults found."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise ConfigurationError([Fault(str(path), 0, "", f"cannot be read: {reason}")]) from error
-    return read_text(text, str(path), guides)
+    return _all_right(survey_file(path, guides))
 
 
 def read_text(text: str, file: str, guides: Guides | None = None) -> list[Read]:
     """The rubrics of a text that came from `file`: one in each YAML document. Raises ConfigurationError with all faults found."""
-    found = [document for document in read_documents(text, file) if document.data is not None]
-    return read_items([(document, (), document.data) for document in found], guides)
+    return _all_right(survey_text(text, file, guides))
 
 
-def read_inline(document: Document, guides: Guides | None = None) -> list[Read]:
-    """The rubrics of a configuration's own `rubrics` list. Raises ConfigurationError with all faults found."""
+def _all_right(found: Survey) -> list[Read]:
+    if found.faults:
+        raise ConfigurationError(found.faults)
+    return found.read
+
+
+def survey_file(path: Path, guides: Guides | None = None) -> Survey:
+    """The rubrics of one file, with faults told beside those that are right."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
+        return Survey(faults=[Fault(str(path), 0, "", f"cannot be read: {reason}")], complete=False)
+    return survey_text(text, str(path), guides)
+
+
+def survey_text(text: str, file: str, guides: Guides | None = None) -> Survey:
+    """The rubrics of a text that came from `file`, with faults told beside those that are right."""
+    try:
+        found = [document for document in read_documents(text, file) if document.data is not None]
+    except ConfigurationError as error:
+        return Survey(faults=list(error.faults), complete=False)
+    return survey_items([(document, (), document.data) for document in found], guides)
+
+
+def survey_inline(document: Document, guides: Guides | None = None) -> Survey:
+    """The rubrics of a configuration's own `rubrics` list, with faults told beside those that are right."""
     items = document.data.get("rubrics") if isinstance(document.data, Mapping) else None
-    return read_items([(document, ("rubrics", index), item) for index, item in enumerate(items or ())], guides)
+    listed = items if isinstance(items, list) else []
+    return survey_items([(document, ("rubrics", index), item) for index, item in enumerate(listed)], guides)
 
 
-def read_items(items: Sequence[tuple[Document, KeyPath, Any]], guides: Guides | None = None) -> list[Read]:
-    """Rubrics from (document, path in it, data). Raises ConfigurationError with all faults found."""
-    read, faults = [], list[Fault]()
+def survey_items(items: Sequence[tuple[Document, KeyPath, Any]], guides: Guides | None = None) -> Survey:
+    """Rubrics from (document, path in it, data), with faults told beside those that are right."""
+    found = Survey()
     for document, path, data in items:
         try:
-            read.append(_read_item(document, path, data, guides or {}))
+            found.read.append(_read_item(document, path, data, guides or {}))
         except _Refused as refused:
-            faults += refused.faults
-    if faults:
-        raise ConfigurationError(faults)
-    return read
+            found.faults += refused.faults
+            name = data.get("name") if isinstance(data, Mapping) else None
+            if isinstance(name, str) and name:
+                override = data.get("override", False)
+                found.wrong.append(Wrong(name, override if isinstance(override, bool) else None, document, path))
+            else:
+                found.complete = False
+    return found
 
 
 def _read_item(document: Document, path: KeyPath, data: Any, guides: Guides) -> Read:

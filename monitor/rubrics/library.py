@@ -6,7 +6,7 @@ import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from monitor.rubrics.files import Guides, Read, read_file, read_inline
+from monitor.rubrics.files import Guides, Read, Survey, Wrong, read_file, survey_file, survey_inline
 from monitor.rubrics.kinds.graded import GradedSpec
 from monitor.rubrics.rubric import Rubric
 from monitor.settings.document import ConfigurationError, Document, Fault
@@ -39,31 +39,31 @@ class RubricLibrary:
         """The shipped rubrics with those of the files and of the configuration's own `rubrics`. Raises ConfigurationError
         with all faults found: also for a name given twice, and for a shipped one shadowed without `override: true`.
         """
-        read: list[Read] = []
-        faults: list[Fault] = []
+        library, found = self.survey(files, document)
+        if found.faults:
+            raise ConfigurationError(found.faults)
+        return library
+
+    def survey(self, files: Sequence[Path], document: Document | None = None) -> tuple[RubricLibrary, Survey]:
+        """The same with all that is right, and with all that was found beside it."""
+        found = Survey()
         for path in files:
-            try:
-                read += read_file(path, self.guides)
-            except ConfigurationError as error:
-                faults += error.faults
-        try:
-            read += read_inline(document, self.guides) if document is not None else []
-        except ConfigurationError as error:
-            faults += error.faults
-        faults += [*_named_twice(read), *self._shadowing(read)]
-        if faults:
-            raise ConfigurationError(faults)
-        return RubricLibrary(self._shipped, {item.rubric.name: item.rubric for item in read})
+            found.add(survey_file(path, self.guides))
+        if document is not None:
+            found.add(survey_inline(document, self.guides))
+        named: list[Read | Wrong] = [*found.read, *found.wrong]
+        found.faults += [*_named_twice(named), *self._shadowing(named)]
+        return RubricLibrary(self._shipped, {item.name: item.rubric for item in found.read}), found
 
     @property
     def guides(self) -> Guides:
         """The shipped graded rubrics, for `guide:`."""
         return {name: rubric.spec for name, rubric in self._shipped.items() if isinstance(rubric.spec, GradedSpec)}
 
-    def _shadowing(self, read: Sequence[Read]) -> Iterator[Fault]:
-        for item in read:
-            name, override = item.rubric.name, item.rubric.spec.override
-            if name in self._shipped and not override:
+    def _shadowing(self, named: Sequence[Read | Wrong]) -> Iterator[Fault]:
+        for item in named:
+            name, override = item.name, item.override
+            if name in self._shipped and override is False:
                 yield item.fault("name", f"{name!r} is a shipped rubric; choose another name, or add `override: true`")
             elif override and name not in self._shipped:
                 yield item.fault("override", f"no shipped rubric is called {name!r}: leave `override` out")
@@ -91,11 +91,11 @@ class RubricLibrary:
         return name in self._rubrics
 
 
-def _named_twice(read: Sequence[Read]) -> Iterator[Fault]:
-    first: dict[str, Read] = {}
-    for item in read:
-        earlier = first.setdefault(item.rubric.name, item)
+def _named_twice(named: Sequence[Read | Wrong]) -> Iterator[Fault]:
+    first: dict[str, Read | Wrong] = {}
+    for item in named:
+        earlier = first.setdefault(item.name, item)
         if earlier is not item:
             line = earlier.document.fault((*earlier.path, "name"), "").line
             place = f"{earlier.document.file}:{line}"
-            yield item.fault("name", f"{item.rubric.name!r} is taken by the rubric at {place}")
+            yield item.fault("name", f"{item.name!r} is taken by the rubric at {place}")

@@ -129,7 +129,7 @@ def validation_faults(
     """A pydantic error as faults of the document; unknown keys come with the nearest known one."""
     reasons: dict[Path, list[str]] = {}
     for item in error.errors(include_url=False, include_input=False):
-        path = tuple(part for part in item["loc"] if not _names_a_type(part))
+        path = _key(item["loc"])
         if item["type"] == "extra_forbidden":
             reason = unknown_key(str(path[-1]), known_keys(model, path[:-1]))
         else:
@@ -141,6 +141,15 @@ def validation_faults(
         if not any(len(other) > len(path) and other[: len(path)] == path and _is_union(found) for other in reasons)
     ]
     return sorted(faults, key=lambda fault: (fault.line, fault.key))
+
+
+def keys_of(error: ValidationError) -> list[Path]:
+    """The places that a pydantic error is about, each once."""
+    return list(dict.fromkeys(_key(item["loc"]) for item in error.errors(include_url=False, include_input=False)))
+
+
+def _key(location: Path) -> Path:
+    return tuple(part for part in location if not _names_a_type(part))
 
 
 def _is_union(reasons: Sequence[str]) -> bool:
@@ -160,9 +169,19 @@ def _names_a_type(part: str | int) -> bool:
     return isinstance(part, str) and (part in ("str", "int", "float", "bool") or "[" in part)
 
 
+def meant_keys(error: ValidationError, model: type[BaseModel]) -> list[Path]:
+    """The places of the known keys that unknown ones are taken for."""
+    paths = [_key(item["loc"]) for item in error.errors(include_url=False) if item["type"] == "extra_forbidden"]
+    return [(*path[:-1], key) for path in paths for key in _near(str(path[-1]), known_keys(model, path[:-1]))]
+
+
+def _near(key: str, known: Sequence[str]) -> list[str]:
+    return difflib.get_close_matches(key, known, n=1, cutoff=0.6)
+
+
 def unknown_key(key: str, known: Sequence[str]) -> str:
     """The reason for an unknown key, with the nearest known key where one is near."""
-    near = difflib.get_close_matches(key, known, n=1, cutoff=0.6)
+    near = _near(key, known)
     if near:
         return f"is no key here; did you mean `{near[0]}`?"
     return f"is no key here; the keys are {', '.join(sorted(known))}" if known else "is no key here"

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-
-from monitor.settings.document import ConfigurationError, Document, Fault, read_documents, validation_faults
+from monitor.settings.document import ConfigurationError, Document, Fault, read_documents
+from monitor.settings.salvage import concerns, follows, salvaged
 from monitor.settings.section import FromEnvironment
 from monitor.settings.tree import Settings
 
@@ -32,24 +31,53 @@ KeyPath = tuple[str | int, ...]
 
 @dataclass(frozen=True, slots=True)
 class LoadedSettings:
-    """The tree, and the document that it came from (for faults found later, by whoever knows rubrics and collectors)."""
+    """The tree, and the document that it came from (for faults found later, by whoever knows rubrics and collectors).
+
+    With `faults` the tree is only what is right of the file, for further checks; `wrong` are the places where it is not what the file says.
+    """
 
     settings: Settings
     document: Document
     folder: Path
+    faults: tuple[Fault, ...] = ()
+    wrong: frozenset[KeyPath] = field(default_factory=frozenset)
+
+    def sound(self, *path: str | int) -> bool:
+        """Whether all at this place of the tree is what the file says."""
+        return not concerns(path, self.wrong)
+
+    def follows(self, fault: Fault) -> bool:
+        """Whether a fault found later is about a value that is not what the file says."""
+        return follows(fault, self.document, self.wrong)
 
 
 def load_settings(file: Path, environment: Mapping[str, str]) -> LoadedSettings:
     """Read and validate one configuration file. Raises ConfigurationError with all faults found."""
+    return _without_faults(survey_settings(file, environment))
+
+
+def parse_settings(text: str, file: str, environment: Mapping[str, str]) -> LoadedSettings:
+    """The same for a text that came from `file`."""
+    return _without_faults(survey_text(text, file, environment))
+
+
+def _without_faults(loaded: LoadedSettings) -> LoadedSettings:
+    if loaded.faults:
+        raise ConfigurationError(loaded.faults)
+    return loaded
+
+
+def survey_settings(file: Path, environment: Mapping[str, str]) -> LoadedSettings:
+    """The same with faults told beside what is right. Raises ConfigurationError for a file that holds no map."""
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
         raise ConfigurationError([Fault(str(file), 0, "", f"cannot be read: {reason}")]) from error
-    return parse_settings(text, str(file), environment)
+    return survey_text(text, str(file), environment)
 
 
-def parse_settings(text: str, file: str, environment: Mapping[str, str]) -> LoadedSettings:
+def survey_text(text: str, file: str, environment: Mapping[str, str]) -> LoadedSettings:
     """The same for a text that came from `file`."""
     documents = read_documents(text, file)
     if len(documents) > 1:
@@ -59,27 +87,32 @@ def parse_settings(text: str, file: str, environment: Mapping[str, str]) -> Load
         document = replace(document, data={})
     if not isinstance(document.data, dict):
         raise ConfigurationError([Fault(file, document.line, "", "a configuration is a map of sections")])
-    faults = list(_literal_secrets(document))
-    data = _expand(document.data, (), document, environment, faults)
-    try:
-        settings = Settings.model_validate(data)
-    except ValidationError as error:
-        raise ConfigurationError(_ordered([*faults, *validation_faults(error, document, Settings)])) from error
-    if faults:
-        raise ConfigurationError(_ordered(faults))
-    return LoadedSettings(_resolve_paths(settings, Path(file).parent), replace(document, data=data), Path(file).parent)
+    unread: list[tuple[KeyPath, Fault]] = []
+    data = _expand(document.data, (), document, environment, unread)
+    found = salvaged(data, document, {path for path, _ in unread}, _PARTS_OF_THEIR_OWN)
+    faults = _ordered([*_literal_secrets(document), *(fault for _, fault in unread), *found.faults])
+    folder = Path(file).parent
+    return LoadedSettings(
+        _resolve_paths(found.settings, folder),
+        replace(document, data=data),
+        folder,
+        tuple(faults),
+        frozenset(found.wrong),
+    )
 
 
 def _ordered(faults: list[Fault]) -> list[Fault]:
     return sorted(faults, key=lambda fault: (fault.line, fault.key))
 
 
-def _expand(value: Any, path: KeyPath, document: Document, environment: Mapping[str, str], faults: list[Fault]) -> Any:
-    """`${env:VAR}`, `${env:VAR:-default}` and `$$` in every text of the tree."""
+def _expand(
+    value: Any, path: KeyPath, document: Document, environment: Mapping[str, str], unread: list[tuple[KeyPath, Fault]]
+) -> Any:
+    """`${env:VAR}`, `${env:VAR:-default}` and `$$` in every text of the tree; `unread` is filled with the faults and their places."""
     if isinstance(value, dict):
-        return {key: _expand(item, (*path, key), document, environment, faults) for key, item in value.items()}
+        return {key: _expand(item, (*path, key), document, environment, unread) for key, item in value.items()}
     if isinstance(value, list):
-        return [_expand(item, (*path, index), document, environment, faults) for index, item in enumerate(value)]
+        return [_expand(item, (*path, index), document, environment, unread) for index, item in enumerate(value)]
     if not isinstance(value, str) or "$" not in value:
         return value
 
@@ -87,20 +120,29 @@ def _expand(value: Any, path: KeyPath, document: Document, environment: Mapping[
         if match[0] == "$$":
             return "$"
         if match[1] is None:
-            faults.append(
-                document.fault(path, "has a reference without its end: write ${env:NAME}, or $$ for a dollar sign")
+            unread.append(
+                (
+                    path,
+                    document.fault(path, "has a reference without its end: write ${env:NAME}, or $$ for a dollar sign"),
+                )
             )
             return ""
         reference = _ENVIRONMENT.fullmatch(match[1])
         if reference is None:
-            faults.append(
-                document.fault(path, f"{match[0]} is no reference: write ${{env:NAME}}, or $$ for a dollar sign")
+            unread.append(
+                (
+                    path,
+                    document.fault(path, f"{match[0]} is no reference: write ${{env:NAME}}, or $$ for a dollar sign"),
+                )
             )
             return ""
         name, default = reference[1], reference[2]
         if name not in environment and default is None:
-            faults.append(
-                document.fault(path, f"the environment has no {name}: set it, or write ${{env:{name}:-default}}")
+            unread.append(
+                (
+                    path,
+                    document.fault(path, f"the environment has no {name}: set it, or write ${{env:{name}:-default}}"),
+                )
             )
         return environment.get(name, default or "")
 
