@@ -74,15 +74,15 @@ class Evidence:
 def gather(main: Scope) -> Evidence:
     """All that an invocation tells of its tool calls."""
     evidence = Evidence()
-    scopes = main.all()
+    scopes, carriers = main.all(), main.carriers()
     for scope in scopes:
-        _requested(scope, evidence, first=scope is main)
+        _requested(scope, evidence, first=scope is carriers[-1])
     if not any(scope.models for scope in scopes):
-        _told(main, evidence)
+        _told(carriers, evidence)
     for scope in scopes:
         _ran(scope, evidence)
     if evidence.calls:
-        _answered(scopes, evidence)
+        _answered(scopes, carriers[-1], evidence)
     return evidence
 
 
@@ -118,15 +118,17 @@ class _Past:
         return messages
 
 
-def _told(main: Scope, evidence: Evidence) -> None:
-    """Calls that only the agent's own record of the run tells of, where no model call is recorded."""
-    for node in main.frames:
-        messages = value(node.facts, Field.OUTPUT) or ()
-        asked = calls_in(given(messages).after or messages)
-        for place, part in enumerate(asked):
-            _add(part, main, (node.start, place, 0), "output", evidence)
-        if asked:
-            return
+def _told(carriers: Sequence[Scope], evidence: Evidence) -> None:
+    """Calls that only the agent's own record of the run tells of, where no model call is recorded: of the one that ran tools, if any did."""
+    worked = carriers[-1] if carriers[-1].tools else None
+    for scope in carriers:
+        for node in scope.frames:
+            messages = value(node.facts, Field.OUTPUT) or ()
+            asked = calls_in(given(messages).after or messages)
+            for place, part in enumerate(asked):
+                _add(part, worked or scope, (node.start, place, 0), "output", evidence)
+            if asked:
+                return
 
 
 def _note(messages: Sequence[Message], known: dict[str, int], evidence: Evidence) -> None:
@@ -253,13 +255,13 @@ def _same_name(request: Part | None, unit: Unit | None) -> Any:
     return request.get("name") if request is not None else fact_of(unit, Field.TOOL_NAME).value
 
 
-def _answered(scopes: Sequence[Scope], evidence: Evidence) -> None:
+def _answered(scopes: Sequence[Scope], earliest: Scope, evidence: Evidence) -> None:
     """Give calls the answers that later messages hold: by id, else by place in the message list."""
-    for number, scope in enumerate(scopes):
+    for scope in scopes:
         own = sorted(evidence.by_scope.get(id(scope), ()), key=lambda call: call.order)
         by_meaning: dict[str, list[Call]] = {}
         settled: Sequence[Message] = ()
-        for messages, now in _answering(scope, first=number == 0):
+        for messages, now in _answering(scope, first=scope is earliest):
             if not _any_unknown(messages[len(settled) :] if goes_on(settled, messages) else messages, evidence):
                 settled = messages if len(messages) > len(settled) else settled
                 continue

@@ -13,7 +13,7 @@ from monitor.assembly.errors import ended_by_exception, exception_text, failure_
 from monitor.assembly.facts import Field, Found, SpanClass, better, value
 from monitor.assembly.logspans import is_told
 from monitor.assembly.messages import lacking, message_text, text_in, withheld_text
-from monitor.assembly.neighbourhood import Unit
+from monitor.assembly.neighbourhood import UNITS, Unit
 from monitor.assembly.scopes import Scope
 from monitor.assembly.tree import Node
 from monitor.assembly.turns import Given, given
@@ -78,13 +78,14 @@ def unit_facts(units: Iterable[Unit], which: Field) -> Iterator[Origin]:
 def system_instructions(main: Scope, setup: Sequence[Node], notes: Notes) -> str | None:
     """The agent's own, else the first model call's, else the system messages that lead its input, else those of the agent's set-up."""
     speaker = first_speaker(main)
+    frames = _frames(main)
 
     def origins() -> Iterator[Origin]:
-        yield from facts_of(main.frames, Field.SYSTEM)
+        yield from facts_of(frames, Field.SYSTEM)
         if speaker is not main:
             yield from facts_of(speaker.frames, Field.SYSTEM)
         yield from unit_facts(speaker.models[:1], Field.SYSTEM)
-        for node, found in (*unit_facts(speaker.models[:1], Field.INPUT), *facts_of(main.frames, Field.INPUT)):
+        for node, found in (*unit_facts(speaker.models[:1], Field.INPUT), *facts_of(frames, Field.INPUT)):
             leading = [message for message in found.value or () if message.role == "system"]
             if leading:
                 text = text_in(leading, separator="\n\n")
@@ -126,14 +127,15 @@ def _given_origins(scopes: Sequence[Scope]) -> Iterator[Origin]:
 
 def _with_history(split: Given, scopes: Sequence[Scope], origin: Origin, notes: Notes) -> Given:
     """The history of the first model call where the agent's span holds only the new message."""
-    if split.history or not scopes[0].models:
+    models = scopes[0].carriers()[-1].models[:1]
+    if split.history or not models:
         if split.history:
             notes.source("history", *origin)
         return split
-    own = given(unit_messages(scopes[0].models[0], Field.INPUT))
+    own = given(unit_messages(models[0], Field.INPUT))
     if not own.history or own.text != split.text:
         return split
-    for told in unit_facts(scopes[0].models[:1], Field.INPUT):
+    for told in unit_facts(models, Field.INPUT):
         notes.source("history", *told)
     return Given(own.history, split.asked, split.after)
 
@@ -141,7 +143,7 @@ def _with_history(split: Given, scopes: Sequence[Scope], origin: Origin, notes: 
 def final_response(main: Scope, beside: Sequence[Node], notes: Notes, *, failed: bool) -> str | None:
     """The recorded answer of the run, else of the agent that spoke last (after a hand-over not the first), else its last model call's."""
     speaker = _last_speaker(main)
-    own = [node for node in main.frames if node not in main.lead] if speaker is not main else main.frames
+    own = [node for node in _frames(main) if speaker is main or node not in main.lead]
     own = _newest_run_first(own)
 
     def origins() -> Iterator[Origin]:
@@ -165,6 +167,11 @@ def final_response(main: Scope, beside: Sequence[Node], notes: Notes, *, failed:
     said = next((found.value for _, found in _last_model_answer(speaker)), None)
     # Some frameworks add line breaks to the model's words: the words as they were said are the answer.
     return said if result and said and result.strip() == said.strip() else result
+
+
+def _frames(main: Scope) -> list[Node]:
+    """The spans of the agent, and of the one that did all the work for it."""
+    return [node for node in main.spans() if node.span_class not in UNITS]
 
 
 def _newest_run_first(frames: Sequence[Node]) -> list[Node]:
@@ -195,7 +202,7 @@ def first_speaker(main: Scope) -> Scope:
     if main.models:
         return main
     working = [scope for scope in _handed_over(main) if scope.models]
-    return min(working, key=lambda scope: scope.models[0].node.key, default=main)
+    return min(working, key=lambda scope: scope.models[0].node.key, default=main.carriers()[-1])
 
 
 def _handed_over(main: Scope) -> list[Scope]:
@@ -239,7 +246,7 @@ def _last_model_answer(scope: Scope) -> Iterator[Origin]:
 
 def error_of(main: Scope) -> tuple[Node, str] | None:
     """Why the run failed: its own spans, else a last model call that failed with nothing after it; None when it went well."""
-    for node in main.frames:
+    for node in _frames(main):
         if node.span_class is SpanClass.OTHER:
             continue  # a web request's status says nothing about the agent
         text = failure_text(node)
@@ -262,14 +269,14 @@ def error_of(main: Scope) -> tuple[Node, str] | None:
 def tool_definitions(main: Scope, setup: Sequence[Node], notes: Notes) -> tuple[ToolDefinition, ...]:
     """What the agent was offered: by its spans and its model calls together, each tool once; else by the agent's set-up."""
     speaker = first_speaker(main)
-    frames = main.frames if speaker is main else [*main.frames, *speaker.frames]
+    frames = [*_frames(main), *(speaker.frames if speaker is not main else ())]
     origins = [*facts_of(frames, Field.DEFINITIONS), *unit_facts(speaker.models, Field.DEFINITIONS)]
     whole = [origin for origin in origins if origin[1].value]
     whole = whole or [origin for origin in facts_of(setup, Field.DEFINITIONS) if origin[1].value]
     if not whole:
         if origins:
             notes.capture["tool_definitions"] = origins[0][1].capture or Capture.NOT_CAPTURED
-        return _observed(main, notes)
+        return _observed(main.carriers()[-1], notes)
     notes.source("tool_definitions", *whole[0])
     outputs = {name for _, found in unit_facts(speaker.models, Field.OUTPUT_TOOLS) for name in found.value}
     found = united(one for _, found in whole for one in found.value if one.name not in outputs)
@@ -295,11 +302,12 @@ def _completed(one: ToolDefinition, schema: Found | None) -> ToolDefinition:
 
 def model_name(main: Scope, notes: Notes) -> str | None:
     """The model as asked for; the answering one where the request's is not recorded."""
+    worked = main.carriers()[-1]
 
     def origins() -> Iterator[Origin]:
         for which in (Field.MODEL, Field.RESPONSE_MODEL):
-            yield from unit_facts(main.models, which)
-            yield from facts_of(main.chain, which)
+            yield from unit_facts(worked.models, which)
+            yield from facts_of(main.spans(), which)
         for child in main.all()[1:]:
             yield from unit_facts(child.models, Field.MODEL)
             yield from unit_facts(child.models, Field.RESPONSE_MODEL)
@@ -310,13 +318,13 @@ def model_name(main: Scope, notes: Notes) -> str | None:
 
 def conversation_id(main: Scope, members: Sequence[Node], notes: Notes) -> str | None:
     """The root's, else its ancestors', else the most frequent among the members that belong to no sub-agent."""
-    root = main.chain[0]
+    root, worked = main.chain[0], main.carriers()[-1]
     responses = {value(node.facts, Field.RESPONSE_ID) for node in members}
-    for node, found in facts_of((*main.chain, *root.ancestors()), Field.CONVERSATION):
+    for node, found in facts_of((*main.spans(), *root.ancestors()), Field.CONVERSATION):
         if found.value not in responses:
             notes.source("conversation_id", node, found)
             return str(found.value)
-    own = [node for unit in (*main.models, *main.tools) for node in unit.nodes]
+    own = [node for unit in (*worked.models, *worked.tools) for node in unit.nodes]
     for nodes in (own, members):
         origins = [(node, found) for node, found in facts_of(nodes, Field.CONVERSATION) if found.value not in responses]
         if origins:
@@ -344,7 +352,7 @@ def tokens(main: Scope, which: Field, notes: Notes) -> int | None:
                     notes.source(which.value, node, found)
     if total is not None:
         return total
-    result: int | None = first(which.value, facts_of(main.chain, which), notes)
+    result: int | None = first(which.value, facts_of(main.spans(), which), notes)
     return result
 
 

@@ -21,7 +21,8 @@ class Scope:
     """One agent: its spans from the outside in, its own model calls and tool runs, and its sub-agents.
 
     `via` is the tool run that started it, None for the own agent and for hand-overs. `lead` are the spans of the chain that belong to the
-    first of several agents that hand over to each other. `submitted` are client calls that hand in what tools answered.
+    first of several agents that hand over to each other. `submitted` are client calls that hand in what tools answered. `stated` are the
+    names that its agents' spans state.
     """
 
     chain: list[Node]
@@ -32,6 +33,16 @@ class Scope:
     handoffs: list[Node] = field(default_factory=list)
     lead: list[Node] = field(default_factory=list)
     submitted: list[Node] = field(default_factory=list)
+    stated: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        for node in self.chain:
+            self.stated |= _stated_names(node)
+
+    def take(self, node: Node) -> None:
+        """One more span of the agent, inside the others."""
+        self.chain.append(node)
+        self.stated |= _stated_names(node)
 
     @property
     def frames(self) -> list[Node]:
@@ -56,6 +67,17 @@ class Scope:
             return named[-1]
         workflows = [found for node in self.chain if (found := node.facts.get(Field.WORKFLOW_NAME)) is not None]
         return min(workflows, key=lambda found: found.weak) if workflows else None
+
+    def carriers(self) -> list[Scope]:
+        """The agent, and where all that it did was to start a single sub-agent that one too, and so on down to the one that worked."""
+        found = [self]
+        while not (found[-1].models or found[-1].tools or found[-1].lead) and len(found[-1].children) == 1:
+            found.append(found[-1].children[0])
+        return found
+
+    def spans(self) -> list[Node]:
+        """The chains of the carriers, from the outside in: where an agent says nothing, the one that it left all the work to does."""
+        return [node for scope in self.carriers() for node in scope.chain]
 
     def all(self) -> list[Scope]:
         """The scope and all below it, parents first."""
@@ -108,7 +130,7 @@ def scope_tree(root: Node, members: list[Node], around: Surroundings) -> Scope:
         above = inside.above(node)
         outer, via = scopes[id(above)], inside.via(node)
         if via is None and _continues(node, id(above) in busy, beside.get(id(above), 0), outer):
-            outer.chain.append(node)
+            outer.take(node)
             scopes[id(node)] = outer
         else:
             scopes[id(node)] = scope = Scope([node], via)
@@ -137,11 +159,22 @@ def _fill(members: list[Node], inside: _Inside, scopes: dict[int, Scope]) -> Non
 def _continues(node: Node, busy_above: bool, beside: int, outer: Scope) -> bool:
     """Whether a candidate is the same agent as the one above it, recorded once more."""
     if not busy_above and beside == 1:
-        return True
+        stated = _stated_names(node)
+        return (
+            not stated or not outer.stated or stated <= outer.stated
+        )  # who bears a name of its own is no mere wrapper
     mine = node.facts.get(Field.AGENT_NAME)
     if mine is None or mine.weak:
         return node.span_class is SpanClass.WORKFLOW and beside == 1
     return any(value(known.facts, Field.AGENT_NAME) == mine.value for known in outer.chain)
+
+
+def _stated_names(node: Node) -> set[str]:
+    """What an agent's span calls its agent; nothing for a workflow's, and for names that are a span's or a framework's own."""
+    found = node.facts.get(Field.AGENT_NAME) if node.span_class is SpanClass.AGENT else None
+    if found is None or found.weak or str(found.value).lower() in _DEFAULT_NAMES:
+        return set()
+    return {str(found.value)}
 
 
 def _first_of_a_handoff(main: Scope) -> None:

@@ -460,6 +460,63 @@ def test_a_workflow_around_one_agent(outer: dict[str, str]) -> None:
     assert [c.agent_name for c in run.tool_calls] == [None]
 
 
+@pytest.mark.parametrize("speaks", [True, False], ids=["with content", "without content"])
+@pytest.mark.parametrize("between", [{}, {"gen_ai.operation.name": "invoke_workflow"}], ids=["step", "workflow"])
+def test_an_agent_that_leaves_everything_to_one_other(between: dict[str, str], speaks: bool) -> None:
+    """Two agents that state names of their own stay two: the calls are the inner one's, what the outer one does not say is the inner one's too."""
+    asked, told = [text("user", "q")], [text("assistant", "a")]
+    given = [text("system", "rules"), text("user", "q0"), text("assistant", "a0"), *asked]
+    outer = {"gen_ai.agent.version": "1"}
+    run = only(
+        agent(1, "front", asked if speaks else (), told if speaks else (), attributes=outer, until=20),
+        span(2, "dispatch", between, parent=1, at=1, until=19),
+        agent(3, "billing", attributes={"gen_ai.conversation.id": "c1"}, parent=2, at=2, until=18),
+        chat(4, given, [call("b", "lookup", {})], parent=3, at=3),
+        tool(5, "lookup", "b", {}, "12", parent=3, at=5),
+        chat(6, [*given, call("b", "lookup", {}), answer("b", "12")], told, parent=3, at=7),
+    )
+    assert (run.span_id, run.agent_name, run.agent_version) == (f"{1:016x}", "front", "1")
+    assert [(c.agent_name, c.name, c.result) for c in run.tool_calls] == [("billing", "lookup", "12")]
+    assert (run.user_input, run.final_response, run.system_instructions) == ("q", "a", "rules")
+    assert ([len(m.parts) for m in run.history], run.conversation_id, run.model_calls) == ([1, 1], "c1", 2)
+
+
+def test_what_a_sole_sub_agent_alone_says() -> None:
+    """Without model calls its span tells of instructions, tools, calls and tokens; its version is not the outer agent's. Three deep as well."""
+    inner = {
+        "gen_ai.system_instructions": json.dumps([{"type": "text", "content": "rules"}]),
+        "gen_ai.tool.definitions": json.dumps([{"type": "function", "name": "lookup"}]),
+        "gen_ai.usage.input_tokens": 7,
+        "gen_ai.agent.version": "2",
+    }
+    whole = [call("b", "lookup", {"x": 1}), answer("b", "12"), text("assistant", "a")]
+    run = only(
+        agent(1, "front", until=20),
+        agent(2, "desk", parent=1, at=1, until=19),
+        agent(3, "billing", [text("user", "q")], whole, attributes=inner, parent=2, at=2, until=18),
+    )
+    assert [(c.agent_name, c.name, c.arguments, c.result) for c in run.tool_calls] == [
+        ("billing", "lookup", {"x": 1}, "12")
+    ]
+    assert (run.agent_name, run.agent_version, run.system_instructions) == ("front", None, "rules")
+    assert (run.user_input, run.final_response, run.input_tokens) == ("q", "a", 7)
+    assert [one.name for one in run.tool_definitions] == ["lookup"]
+
+
+@pytest.mark.parametrize(
+    ("outer", "inner"), [("Agent workflow", "clerk"), (None, "clerk"), ("clerk", None), ("clerk", "clerk"), ("clerk", "LangGraph")]
+)  # fmt: skip
+def test_wrappers_of_an_agent(outer: str | None, inner: str | None) -> None:
+    """No names, equal names and names that frameworks give are no evidence of a second agent, even where the wrapper holds a copy of the content."""
+    asked, told = [text("user", "q")], [text("assistant", "a")]
+    run = only(
+        agent(1, outer, asked, told, until=20),
+        agent(2, inner, asked, told, parent=1, at=1, until=19),
+        tool(3, "lookup", "b", {}, "12", parent=2, at=5),
+    )
+    assert [(c.agent_name, c.name) for c in run.tool_calls] == [(None, "lookup")]
+
+
 def test_several_choices() -> None:
     """Of several choices the first is the answer."""
     run = only(chat(1, [text("user", "q")], [text("assistant", "first"), text("assistant", "second")]))

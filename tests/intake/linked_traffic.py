@@ -159,6 +159,9 @@ CASES: dict[str, list[SpanMessage]] = {
         send("relay", "relay.take", 3.5), take("relay", ("asker", "asker.send"), at=3.4, until=3.9),
         *worker("worker", ("relay", "relay.send"), at=4.0),
     ],
+    "a queue, by an agent that does nothing else": [
+        agent("asker", until=9.0), send("asker", "asker.agent"), *worker("worker", ("asker", "asker.send")),
+    ],
     "two workers of one agent": [
         *asking("asker"), *worker("first", ("asker", "asker.send")), *worker("second", ("asker", "asker.tool"), at=3.2),
     ],
