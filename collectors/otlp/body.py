@@ -10,6 +10,7 @@ from collectors.sink import Encoding, MalformedRequest
 
 _CHUNK_BYTES = 1 << 20
 _MAX_GZIP_MEMBERS = 100
+_GZIP_BEGIN = b"\x1f\x8b"  # RFC 1952, section 2.3.1
 _ENCODINGS = {
     "application/x-protobuf": Encoding.PROTOBUF,
     "application/protobuf": Encoding.PROTOBUF,
@@ -57,7 +58,7 @@ def sniffed_compression(message: bytes) -> Compression:
 
     0x1f would be a field of wire type 7, which does not exist; 0x78 is field 15, which no export request has.
     """
-    if message[:2] == b"\x1f\x8b":
+    if message[:2] == _GZIP_BEGIN:
         return Compression.GZIP
     if message[:1] == b"\x78" and len(message) > 1 and int.from_bytes(message[:2]) % 31 == 0:
         return Compression.DEFLATE
@@ -97,7 +98,9 @@ class _Unpacker:
 
     def unpack(self, packed: memoryview, compression: Compression) -> None:
         """One packed stream, or for gzip several after each other (RFC 1952, section 2.2)."""
-        for _ in range(_MAX_GZIP_MEMBERS):
+        for member in range(_MAX_GZIP_MEMBERS):
+            if compression is Compression.GZIP and not _GZIP_BEGIN.startswith(packed[:2]):
+                raise MalformedRequest("bytes follow the gzip data" if member else "the body is no gzip data")
             packed = packed[self._stream(packed, compression) :]
             if not packed:
                 return

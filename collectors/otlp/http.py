@@ -235,8 +235,8 @@ def _signal_of(request: web.BaseRequest) -> Signal | str:
 
 
 async def _continue(request: web.BaseRequest) -> None:
-    """Ask for the body where the client waits to be asked (RFC 9110, section 10.1.1)."""
-    if request.headers.get("Expect", "").lower() == "100-continue":
+    """Ask for the body where the client waits to be asked; one of HTTP/1.0 does not know such an answer (RFC 9110, section 10.1.1)."""
+    if request.version >= (1, 1) and request.headers.get("Expect", "").lower() == "100-continue":
         with contextlib.suppress(ConnectionError):
             await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 

@@ -13,6 +13,7 @@ from collectors.otlp.body import Compression, compression_of, encoding_of
 from collectors.sink import Encoding, Signal
 
 LONGEST_HEAD = 8192
+MOST_FIELDS = 128  # as many as the HTTP parser takes, which refuses more
 _BEGIN = b"POST /v1/"
 _HEAD = re.compile(
     rb"POST /v1/(traces|logs) HTTP/1\.1((?:\r\n[!#$%&'*+.^_`|~0-9A-Za-z-]+:[\t\x20-\x7e\x80-\xff]*)+)"
@@ -44,8 +45,11 @@ def plain_head(head: bytes) -> PlainHead | None:
     found = _HEAD.fullmatch(head)
     if found is None:
         return None
+    lines = found[2].split(b"\r\n")[1:]
+    if len(lines) > MOST_FIELDS:
+        return None
     fields: dict[bytes, bytes] = {}
-    for line in found[2].split(b"\r\n")[1:]:
+    for line in lines:
         name, _, value = line.partition(b":")
         name = name.lower()
         if name in _UNUSUAL or name in fields:

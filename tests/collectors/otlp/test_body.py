@@ -130,6 +130,21 @@ def test_data_that_are_cut_or_damaged_are_malformed(body: bytes, compression: Co
         unpack(body, compression, 10_000)
 
 
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        (b"{}", "the body is no gzip data"),
+        (b"\x1f", "the gzip data are cut"),
+        (gzip.compress(b"x", mtime=0)[:-1], "the gzip data are cut"),
+        (gzip.compress(b"x", mtime=0) + b"garbage", "bytes follow the gzip data"),
+    ],
+)
+def test_what_is_said_of_gzip_is_what_is_wrong(body: bytes, said: str) -> None:
+    """What is no gzip is not called cut."""
+    with pytest.raises(MalformedRequest, match=said):
+        unpack(body, Compression.GZIP, 10_000)
+
+
 def test_a_reservation_stops_unpacking() -> None:
     """`grow` hears of every piece and can refuse the next."""
     sizes: list[int] = []

@@ -576,6 +576,28 @@ async def test_a_client_that_waits_to_be_asked_is_asked(start: Start) -> None:
         assert await status_line(reader) == b"413"
 
 
+async def test_a_client_of_http_1_0_is_not_asked(start: Start) -> None:
+    """RFC 9110, section 10.1.1: `Expect` means nothing there, and the only answer is that to the request."""
+    body = traces(span())
+    head = OLD + b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(body)
+    receiver = await start()
+    async with raw(receiver) as (reader, writer):
+        writer.write(head)
+        await reading(receiver)
+        writer.write(body)
+        assert await status_line(reader) == b"200"
+
+
+@pytest.mark.parametrize(("more", "status"), [(125, b"200"), (126, b"400")])
+async def test_a_request_has_128_fields_at_most(start: Start, more: int, status: bytes) -> None:
+    """One more is refused, however short they are."""
+    body = traces(span())
+    fields = b"".join(b"X%d: y\r\n" % number for number in range(more))
+    async with raw(await start()) as (reader, writer):
+        writer.write(HEAD + fields + b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        assert await status_line(reader) == status
+
+
 async def test_connections_are_kept(start: Start) -> None:
     """Many requests go over one connection, also after refusals."""
     body = traces(span())
