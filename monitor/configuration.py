@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from collectors.catalogue import ConfigFault, parse_config
-from monitor.consistency import inconsistencies
+from monitor.consistency import inconsistencies, remarks
 from monitor.judging.checks import CheckPlan
 from monitor.judging.golden import GoldenCase, GoldenFault, read_golden
 from monitor.model.run import RubricRef
 from monitor.model.watched import RegressionRule, WatchedMonitor, WatchedRubric
-from monitor.prerequisites import missing
+from monitor.prerequisites import missing, unwritable
 from monitor.resources import config_folder
 from monitor.rubrics.library import RubricLibrary, UnknownRubric
 from monitor.rubrics.rubric import Rubric
@@ -46,7 +46,7 @@ class ResolvedRubric:
 @dataclass(frozen=True, slots=True)
 class Configuration:
     """What the daemon runs by. `collectors` maps names to parsed collector configurations; `file` is for messages; `missing` is what is not on this
-    machine, where that is no fault.
+    machine, where that is no fault; `remarks` what is right, but may not be meant.
     """
 
     settings: Settings
@@ -56,6 +56,7 @@ class Configuration:
     file: str
     golden: Mapping[str, tuple[GoldenCase, ...]] = field(default_factory=dict)
     missing: tuple[Fault, ...] = ()
+    remarks: tuple[Fault, ...] = ()
 
     def refs(self, monitor: str) -> tuple[RubricRef, ...]:
         """The rubrics of a monitor that can be judged now."""
@@ -153,11 +154,14 @@ def _regression_rule(settings: Regression) -> RegressionRule:
     return replace(rule, every_seconds=parse_duration(often))
 
 
-def load_configuration(file: Path, environment: Mapping[str, str], *, elsewhere: bool = False) -> Configuration:
+def load_configuration(
+    file: Path, environment: Mapping[str, str], *, elsewhere: bool = False, before_start: bool = False
+) -> Configuration:
     """Read a configuration with all it names. Raises ConfigurationError with every fault found. With `elsewhere` the daemon is to run on another
-    machine: what is missing on this one is no fault, but in the configuration's `missing`.
+    machine: what is missing on this one is no fault, but in the configuration's `missing`. With `before_start` a data folder that could not be
+    written is missing, too; a daemon that runs knows better.
     """
-    return configure(survey_settings(file, environment), elsewhere=elsewhere)
+    return configure(survey_settings(file, environment), elsewhere=elsewhere, before_start=before_start)
 
 
 def default_file() -> Path:
@@ -165,7 +169,7 @@ def default_file() -> Path:
     return config_folder() / "rubricd.yaml"
 
 
-def configure(loaded: LoadedSettings, *, elsewhere: bool = False) -> Configuration:
+def configure(loaded: LoadedSettings, *, elsewhere: bool = False, before_start: bool = False) -> Configuration:
     """Join the tree with rubrics and collectors. Raises ConfigurationError with every fault found, those of the tree among them; see
     `load_configuration`. Faults that only follow from others are left out.
     """
@@ -191,13 +195,14 @@ def configure(loaded: LoadedSettings, *, elsewhere: bool = False) -> Configurati
         if monitor.trust.golden is not None
     }
     faults += inconsistencies(loaded, collectors)
-    absent = tuple(missing(loaded))
+    absent = (*missing(loaded), *(unwritable(loaded) if before_start else ()))
     if not elsewhere:
         faults += absent
     faults = [*loaded.faults, *(fault for fault in faults if not loaded.follows(fault))]
     if faults:
         raise ConfigurationError(sorted(faults, key=lambda fault: (fault.file, fault.line, fault.key)))
-    return Configuration(loaded.settings, library, collectors, resolved, loaded.document.file, golden, absent)
+    remarked = tuple(remarks(loaded))
+    return Configuration(loaded.settings, library, collectors, resolved, loaded.document.file, golden, absent, remarked)
 
 
 def _golden(

@@ -41,6 +41,22 @@ def inconsistencies(loaded: LoadedSettings, collectors: Mapping[str, Any]) -> It
         yield from _labels(loaded, name)
 
 
+def remarks(loaded: LoadedSettings) -> Iterator[Fault]:
+    """What is right, and may not be what is meant: nothing that would be judged, a server that shows no content."""
+    if not loaded.settings.monitors:
+        yield loaded.document.fault(("monitors",), "there is none: what arrives is stored, and nothing of it is judged")
+    server = loaded.settings.server
+    host = parse_endpoint(server.endpoint).host
+    address = _address(host)
+    open_to_others = not host or (address is not None and not address.is_loopback)
+    if open_to_others and server.auth is None and not (server.tls and server.tls.client_ca_file):
+        reason = (
+            f"{server.endpoint} is open to other machines and has no authorisation: figures and health are served, paths that show content or "
+            "change state answer 403; set server.auth.bearer_token_file or server.tls.client_ca_file"
+        )
+        yield loaded.document.fault(_SERVER, reason)
+
+
 def _exporter(loaded: LoadedSettings) -> Iterator[Fault]:
     """An address that no record can be sent to."""
     exporter = loaded.settings.exporters.otlp

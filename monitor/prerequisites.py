@@ -6,6 +6,7 @@ start with one, `rubricd check` reports them too, and as warnings only where it 
 
 from __future__ import annotations
 
+import os
 import ssl
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -17,6 +18,9 @@ from monitor.settings.load import LoadedSettings
 from monitor.settings.privacy import Presidio
 
 KeyPath = tuple[str | int, ...]
+
+_HOLD_NO_FILES = frozenset({"proc", "sysfs", "cgroup", "cgroup2", "devpts", "debugfs", "tracefs", "securityfs"})
+"""File systems of the kernel's own, whose permissions say that root may write what nobody can."""
 
 
 def missing(loaded: LoadedSettings) -> Iterator[Fault]:
@@ -109,3 +113,44 @@ def _presidio(loaded: LoadedSettings) -> Iterator[Fault]:
                 key, colon, reason = str(fault).partition(": ")
                 known = colon and key in Presidio.model_fields
                 yield loaded.document.fault((*path, key) if known else path, reason if known else str(fault))
+
+
+def unwritable(loaded: LoadedSettings) -> Iterator[Fault]:
+    """A data folder that this user cannot make or write, as far as it can be told without making one."""
+    path = loaded.settings.storage.path
+    try:
+        folder = Path(path).expanduser().absolute()
+        inside = [one for one in (folder / "journal", folder / "rubricd.db") if one.exists()]
+        reasons = [_not_written(folder), *(f"{one.name} in it {why}" for one in inside if (why := _not_written(one)))]
+    except (OSError, ValueError, RuntimeError) as error:  # a name that is too long, a zero byte, a home of nobody
+        reasons = [getattr(error, "strerror", None) or "is no path"]
+    for reason in reasons:
+        if reason:
+            yield loaded.document.fault(("storage", "path"), f"{path}: {reason}")
+            return
+
+
+def _not_written(place: Path) -> str:
+    """Why this user cannot write a place, or make it where it is not there yet; empty where nothing speaks against it."""
+    nearest = next(one for one in (place, *place.parents) if os.path.lexists(one))
+    who = f"by user id {os.getuid()}"
+    if nearest != place and not nearest.is_dir():
+        return f"cannot be made: {nearest} is no folder"
+    if _file_system(nearest) in _HOLD_NO_FILES:
+        return f"cannot be made {who}: {nearest} holds no files of ours"
+    if not os.access(nearest, os.W_OK | (os.X_OK if nearest.is_dir() else 0)):
+        return f"cannot be written {who}" if nearest == place else f"cannot be made {who}: {nearest} cannot be written"
+    return ""
+
+
+def _file_system(place: Path) -> str:
+    """The type of the file system that a place is on; empty where the machine does not tell."""
+    try:
+        mounts = [line.split() for line in Path("/proc/self/mounts").read_text(errors="replace").splitlines()]
+    except OSError:
+        return ""
+    real = place.resolve()
+    found = [
+        (len(where), number, kind) for number, (_, where, kind, *_) in enumerate(mounts) if real.is_relative_to(where)
+    ]
+    return max(found, default=(0, 0, ""))[2]

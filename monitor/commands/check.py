@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--elsewhere",
         action="store_true",
-        help="the daemon will run on another machine: keys, certificates and extras that are missing here are warnings, not faults",
+        help="the daemon will run on another machine: keys, certificates, extras and a data folder that are missing here are warnings, not faults",
     )
     parser.add_argument("--json", action="store_true", help="one monitor a line as JSON")
 
@@ -51,11 +51,13 @@ def command(arguments: argparse.Namespace) -> int:
     from monitor.settings.document import ConfigurationError
 
     try:
-        configuration = load_configuration(arguments.config, os.environ, elsewhere=arguments.elsewhere)
+        configuration = load_configuration(
+            arguments.config, os.environ, elsewhere=arguments.elsewhere, before_start=True
+        )
     except ConfigurationError as error:
         count = len(error.faults)
         raise wrong_input(f"{count} fault{'s' if count != 1 else ''}:\n{error}") from error
-    for fault in configuration.missing:
+    for fault in (*configuration.missing, *configuration.remarks):
         note(f"warning: {fault}")
     traffic = _traffic(Server(arguments.against, arguments.token_file, "--against")) if arguments.against else {}
     found = [_monitor(name, configuration, traffic.get(name)) for name in configuration.settings.monitors]
