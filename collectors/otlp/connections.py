@@ -82,8 +82,8 @@ def bound(server: web.Server | None, kind: str) -> None:
     def connection_made(handler: RequestHandler, transport: asyncio.Transport) -> None:
         if connections.take(handler, transport):
             take(handler, transport)
-        else:
-            transport.close()
+        else:  # once the handler's task has begun: it fails, and says so in the log, where its connection is gone before
+            asyncio.get_running_loop().call_soon(transport.close)
 
     def connection_lost(handler: RequestHandler, exc: BaseException | None = None) -> None:
         connections.release(handler)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import gc
 import io
 import json
 import logging
@@ -11,8 +13,10 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from aiohttp import ClientConnectionError
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
+from collectors.otlp import connections
 from monitor.server import bodies, listener
 from monitor.server.context import Phase, Readiness
 from monitor.server.listener import MAX_BODY_BYTES
@@ -215,6 +219,27 @@ async def test_what_follows_the_last_request_of_a_connection_is_ignored(served: 
         answer = await reader.read()
     writer.close()
     assert answer.count(b"HTTP/1.1 200 OK") == answer.count(b"HTTP/1.1") == 2
+
+
+async def test_a_connection_too_many_is_closed_and_no_fault_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """It ends without an answer and without a line in the log; when another ends there is room again."""
+    monkeypatch.setattr(connections, "allowed", lambda kind: 1)
+    async with serving(tmp_path) as served:
+        _, held = await half_a_body(served, "/-/reload")
+        reader, more = await half_a_body(served, "/-/reload")
+        async with asyncio.timeout(5):
+            with contextlib.suppress(ConnectionError):
+                assert await reader.read() == b""
+            more.close()
+            held.close()
+            while True:
+                with contextlib.suppress(ClientConnectionError):
+                    assert (await served.get("/healthz"))[0] == 200
+                    break
+    gc.collect()  # a task's error is told when the task goes
+    assert not [entry for entry in caplog.records if entry.levelno > logging.INFO]
 
 
 async def half_a_body(served: Served, path: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
