@@ -78,12 +78,31 @@ def read_documents(text: str, file: str) -> list[Document]:
     except RecursionError as error:
         raise ConfigurationError([Fault(file, 0, "", "no YAML: nested too deeply")]) from error
     except yaml.MarkedYAMLError as error:
-        mark = error.problem_mark
-        reason = " ".join(part for part in (error.context, error.problem) if part)
-        raise ConfigurationError([Fault(file, mark.line + 1 if mark else 0, "", f"no YAML: {reason}")]) from error
+        raise ConfigurationError([_no_yaml(error, file)]) from error
     except yaml.YAMLError as error:
         raise ConfigurationError([Fault(file, 0, "", f"no YAML: {error}")]) from error
     return [_document(node, file) for node in nodes]
+
+
+class _HoldsItself(Exception):
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.path = path
+
+
+def _no_yaml(error: yaml.MarkedYAMLError, file: str) -> Fault:
+    mark = error.problem_mark
+    reason = " ".join(part for part in (error.context, error.problem) if part)
+    return Fault(file, mark.line + 1 if mark else 0, "", f"no YAML: {reason}")
+
+
+def _merged(node: yaml.MappingNode) -> list[yaml.Node]:
+    """The maps that `<<` takes into a map."""
+    merged: list[yaml.Node] = []
+    for key, value in node.value:
+        if key.tag == "tag:yaml.org,2002:merge":
+            merged += value.value if isinstance(value, yaml.SequenceNode) else [value]
+    return merged
 
 
 def _document(node: yaml.Node, file: str) -> Document:
@@ -92,12 +111,24 @@ def _document(node: yaml.Node, file: str) -> Document:
     constructor = yaml.SafeLoader("")
 
     built_nodes = itertools.count()
+    around: list[yaml.Node] = []
 
     def build(node: yaml.Node, path: Path) -> Any:
         if next(built_nodes) > MOST_NODES:
             raise ValueError("too large: aliases make more than it holds")
+        if any(node is one for one in around):
+            raise _HoldsItself(path)
+        around.append(node)
+        built = build_inside(node, path)
+        around.pop()
+        return built
+
+    def build_inside(node: yaml.Node, path: Path) -> Any:
         lines.setdefault(path, node.start_mark.line + 1)
         if isinstance(node, yaml.MappingNode):
+            for merge in _merged(node):
+                if any(merge is one for one in around):
+                    raise _HoldsItself((*path, "<<"))
             constructor.flatten_mapping(node)
             built: dict[Any, Any] = {}
             for key_node, value_node in node.value:
@@ -116,7 +147,12 @@ def _document(node: yaml.Node, file: str) -> Document:
 
     try:
         data = build(node, ())
-    except (yaml.MarkedYAMLError, ValueError, RecursionError) as error:
+    except _HoldsItself as error:
+        reason = "an alias holds itself: `*` names a map or list that it stands in"
+        raise ConfigurationError([Document(file, None, lines).fault(error.path, reason)]) from error
+    except yaml.MarkedYAMLError as error:
+        raise ConfigurationError([_no_yaml(error, file)]) from error
+    except (ValueError, RecursionError) as error:
         raise ConfigurationError([Fault(file, node.start_mark.line + 1, "", f"no YAML: {error}")]) from error
     if faults:
         raise ConfigurationError(faults)

@@ -50,6 +50,12 @@ def test_an_empty_file_is_the_defaults() -> None:
         ("monitors:\n  m:\n    rubrics: [a]\n    level: session\n", "rubricd.yaml:4: monitors.m.level: "),
         ("storage: {database: 'postgresql://db/x'}\n", "rubricd.yaml:1: storage.database: only `sqlite` can be used yet"),
         ("? [a]\n: 2\n", "rubricd.yaml:1: no YAML: line 1: a list or map is no key"),
+        ("monitors: &a {m: *a}\n", "rubricd.yaml:1: monitors.m: an alias holds itself"),
+        ("a:\n  b: &a\n    c:\n      - d: 1\n        e: *a\n", "rubricd.yaml:5: a.b.c[0].e: an alias holds itself"),
+        ("a:\n  - b\n  - &l [1, *l]\n", "rubricd.yaml:3: a[1][1]: an alias holds itself"),
+        ("a: &a {x: 1,\n <<: [*a]}\n", "rubricd.yaml:1: a.<<: an alias holds itself"),
+        ("a: &a\n  x: {<<: *a}\n", "rubricd.yaml:2: a.x.<<: an alias holds itself"),
+        ("a: 1\nb: &a {*a : 1}\n", "rubricd.yaml:2: no YAML: found unconstructable recursive node"),
         ("a: " + "[" * 3000, "rubricd.yaml: no YAML: nested too deeply"),
         ("a: &a [1,1,1,1,1,1,1,1,1]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c]\ne: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d]\nf: [*e,*e,*e,*e,*e,*e,*e,*e,*e]\n", "rubricd.yaml:1: no YAML: too large"),
         ("assembly: {max_age: 99999999999999d}\n", "rubricd.yaml:1: assembly.max_age: '99999999999999d' is too long"),
@@ -80,6 +86,14 @@ def test_a_fault_names_file_line_key_and_what_would_be_right(text: str, expected
     """Each kind of fault is shown as `file:line: key: reason`."""
     shown = faults(text)
     assert any(fault.startswith(expected) for fault in shown), shown
+
+
+def test_an_alias_may_be_used_again_and_again() -> None:
+    """What holds itself is refused; what is used in several places, one beside the other or merged, is not."""
+    tree = settings(
+        "judges:\n  default: &j {model: m, limits: &l {tokens_per_day: 5}}\n  second: {<<: *j, timeout: 9s}\n  third: {model: m, limits: *l}\n  fourth: *j\n"
+    )
+    assert [judge.limits.tokens_per_day for judge in tree.judges.values()] == [5, 5, 5, 5]
 
 
 def test_all_faults_are_shown_at_once() -> None:

@@ -121,6 +121,18 @@ def test_what_cannot_be_read_is_named_by_file_and_line(
     assert "oops" not in str(raised.value)
 
 
+def test_a_cut_protobuf_request_is_not_taken_for_json(write: Callable[[bytes], Path]) -> None:
+    """Wherever a request is cut, also where its length looks like JSON, the message speaks of both formats and of no line or column."""
+    brace = next(body for n in range(200) if (body := traces(span(name="x" * n)))[:2] == b"\n{")
+    for body in (brace, traces(span(), span()), logs(record())):
+        for cut in range(4, len(body)):
+            path = write(body[:cut])
+            with pytest.raises(UnreadableFile) as raised:
+                list(read_file(path))
+            expected = "is neither OTLP JSON nor a whole protobuf export request: it is cut, damaged or something else"
+            assert str(raised.value) == f"{path}: {expected}"
+
+
 def test_a_missing_file_is_an_os_error(tmp_path: Path) -> None:
     """Opening is the operating system's to refuse."""
     with pytest.raises(FileNotFoundError):
