@@ -27,9 +27,9 @@ _SKIPPED_KEYS = ("resourceMetrics", "resourceProfiles")
 _LENGTH = struct.Struct(">I")
 _FIRST_FIELD = b"\x0a"
 _LONGEST_LENGTH_BYTE = 8  # records are shorter than 128 MiB, so their length begins with a control character
-_FIRST_CHARACTERS = 64
-_OF_NO_TEXT = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f]")
-"""Characters that JSON never has as they are, and protobuf has early: lengths and tags."""
+_FIRST_BYTES = 64
+_OF_NO_TEXT = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f]")
+"""Bytes that JSON never has as they are, and protobuf has early: lengths and tags."""
 
 
 class UnreadableFile(Exception):
@@ -117,6 +117,10 @@ def _records(data: bytes) -> Iterator[tuple[bytes, Signal]]:
 
 def _documents(data: bytes) -> Iterator[tuple[bytes, Signal]]:
     """JSON: line by line where the first line is a document, else document by document."""
+    if _OF_NO_TEXT.search(data, 0, _FIRST_BYTES):
+        raise MalformedRequest(
+            "is neither OTLP JSON nor a whole protobuf export request: it is cut, damaged or something else"
+        )
     lines = data.split(b"\n")
     first = next((number for number, line in enumerate(lines) if line.strip()), None)
     if first is None:
@@ -142,10 +146,6 @@ def _spread(text: str) -> Iterator[tuple[bytes, Signal]]:
     """JSON documents that take several lines each."""
     decoder = json.JSONDecoder()
     at, end = _next_document(text, 0), len(text)
-    if _OF_NO_TEXT.search(text, 0, _FIRST_CHARACTERS):
-        raise MalformedRequest(
-            "is neither OTLP JSON nor a whole protobuf export request: it is cut, damaged or something else"
-        )
     while at < end:
         line = text.count("\n", 0, at) + 1
         try:
