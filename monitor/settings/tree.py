@@ -23,7 +23,7 @@ LEAST_JOURNAL = 1024**2
 class Journal(Section):
     """The durable spool in front of the store."""
 
-    max_size: Size = 10 * 1024**3
+    max_size: Size = Field(10 * 1024**3, description=f"At least {size_text(LEAST_JOURNAL)}.")
     max_age: Duration = DAY
 
     @field_validator("max_size")

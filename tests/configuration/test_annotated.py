@@ -6,9 +6,11 @@ import re
 from collections.abc import Iterator
 from typing import Any, get_args
 
+import pytest
 from pydantic import BaseModel
 
 from monitor.resources import config_folder
+from monitor.settings.document import ConfigurationError
 from monitor.settings.load import parse_settings
 from monitor.settings.tree import Settings
 
@@ -61,3 +63,21 @@ def test_every_key_is_in_the_annotated_file() -> None:
     text = uncommented((config_folder() / "init" / "rubricd.yaml").read_text(encoding="utf-8"))
     environment = {"OPENAI_API_KEY": "k", "OTLP_TOKEN": "t"}
     assert set(known(Settings)) - set(shown(parse_settings(text, "r.yaml", environment).settings)) == set()
+
+
+def test_least_values_are_documented() -> None:
+    """What would be refused as too small is said where people set it: in the annotated file, and in the schema that editors show."""
+    text = (config_folder() / "init" / "rubricd.yaml").read_text(encoding="utf-8")
+    (spans,) = (line for line in text.splitlines() if "max_open_spans:" in line)
+    (journal,) = (line for line in text.splitlines() if "journal: {max_size:" in line)
+    for line, least, below, right in (
+        (spans, "at least 1000", "assembly: {max_open_spans: 999}", "assembly: {max_open_spans: 1000}"),
+        (journal, "at least 1MiB", "storage: {journal: {max_size: 1023KiB}}", "storage: {journal: {max_size: 1MiB}}"),
+    ):
+        assert least in line
+        with pytest.raises(ConfigurationError):
+            parse_settings(below, "r.yaml", {})
+        parse_settings(right, "r.yaml", {})
+    parts = Settings.model_json_schema()["$defs"]
+    assert parts["Journal"]["properties"]["max_size"]["description"] == "At least 1MiB."
+    assert parts["Assembly"]["properties"]["max_open_spans"]["minimum"] == 1000
