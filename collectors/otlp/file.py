@@ -41,7 +41,12 @@ def read_file(path: Path | str) -> Iterator[tuple[bytes, Signal]]:
 
     Raises UnreadableFile for content that is none, and OSError for a file that cannot be opened.
     """
-    data = _content(Path(path))
+    yield from read_content(Path(path).read_bytes(), str(path))
+
+
+def read_content(content: bytes, path: str) -> Iterator[tuple[bytes, Signal]]:
+    """The same for the content of a file that messages call `path`."""
+    data = _unpacked(content, path)
     try:
         if data[:1] == _FIRST_FIELD and _is_request(data):
             yield data, _signal_of(data)
@@ -63,8 +68,7 @@ class _At(Exception):
         self.line = line
 
 
-def _content(path: Path) -> bytes:
-    data = path.read_bytes()
+def _unpacked(data: bytes, path: str) -> bytes:
     if data.startswith(_ZSTD):
         raise UnreadableFile(f"{path}: is zstd data: unpack it first, gzip is understood")
     if not data.startswith(_GZIP):

@@ -18,7 +18,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Files and what to print."""
     parser.epilog = "example: rubricd reconstruct --json traces.otlp.jsonl logs.otlp.jsonl"
     parser.add_argument(
-        "files", metavar="FILE", nargs="+", type=Path, help="OTLP JSON or protobuf: traces, and logs where given"
+        "files",
+        metavar="FILE",
+        nargs="+",
+        type=Path,
+        help="OTLP JSON or protobuf: traces, and logs where given; - is standard input",
     )
     parser.add_argument("--json", action="store_true", help="one invocation a line, all keys present")
     parser.add_argument(

@@ -28,7 +28,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "example: rubricd score traces.otlp.jsonl --rubric run_succeeded --rubric rubrics/tone.yaml --fail-under 0.9"
     )
     parser.add_argument(
-        "files", metavar="FILE", nargs="+", type=Path, help="OTLP JSON or protobuf, or invocation JSON Lines"
+        "files",
+        metavar="FILE",
+        nargs="+",
+        type=Path,
+        help="OTLP JSON or protobuf, or invocation JSON Lines; - is standard input",
     )
     parser.add_argument(
         "--rubric",

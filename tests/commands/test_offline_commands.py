@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import json
+import os
+import threading
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
@@ -302,3 +305,47 @@ def test_check_prices_conversations(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert most("conversation") > most("invocation")
     assert main(["check", "-c", str(file)]) == 0
     assert "at most 60 invocations an hour" in capsys.readouterr().out
+
+
+def given(monkeypatch: pytest.MonkeyPatch, content: bytes) -> None:
+    """Let standard input hold the content."""
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
+
+
+def test_standard_input_is_a_file(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """`-` gives `reconstruct` and `score` what the file itself gives, OTLP and invocations alike; faults name it, and it is read once."""
+    score = ["--rubric", "run_succeeded", "--json"]
+    assert main(["reconstruct", GOOD, "--json"]) == 0
+    invocations = capsys.readouterr().out
+    assert main(["score", GOOD, *score]) == 0
+    verdicts = [one["verdict"] for one in lines(capsys.readouterr().out)]
+    given(monkeypatch, Path(GOOD).read_bytes())
+    assert main(["reconstruct", "-", "--json"]) == 0
+    assert capsys.readouterr().out == invocations
+    for content in (Path(GOOD).read_bytes(), invocations.encode()):
+        given(monkeypatch, content)
+        assert main(["score", "-", *score]) == 0
+        assert [one["verdict"] for one in lines(capsys.readouterr().out)] == verdicts
+    given(monkeypatch, b"{}\n{broken")
+    assert main(["reconstruct", "-"]) == 2
+    assert "standard input:2: line 1 column 2: no JSON" in capsys.readouterr().err
+    assert main(["score", "-", "-", *score]) == 2
+    assert "standard input can be read only once" in capsys.readouterr().err
+    monkeypatch.setattr("sys.stdin", None)
+    assert main(["reconstruct", "-"]) == 2
+    assert "standard input is closed" in capsys.readouterr().err
+    assert main(["reconstruct", "a" * 5000]) == 2
+    assert "cannot be read: File name too long" in capsys.readouterr().err
+
+
+def test_a_pipe_is_read_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """What can be read only once, such as the output of a command that a shell gives as a file, loses nothing by being looked at first."""
+    assert main(["reconstruct", GOOD, "--json"]) == 0
+    content = capsys.readouterr().out.encode()
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(content,))
+    writer.start()
+    assert main(["score", str(pipe), "--rubric", "run_succeeded", "--json"]) == 0
+    writer.join()
+    assert len(lines(capsys.readouterr().out)) == content.count(b"\n")
