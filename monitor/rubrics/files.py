@@ -17,7 +17,7 @@ from monitor.settings.document import (
     ConfigurationError,
     Document,
     Fault,
-    read_documents,
+    survey_documents,
     unknown_key,
     validation_faults,
 )
@@ -116,10 +116,14 @@ def survey_file(path: Path, guides: Guides | None = None) -> Survey:
 def survey_text(text: str, file: str, guides: Guides | None = None) -> Survey:
     """The rubrics of a text that came from `file`, with faults told beside those that are right."""
     try:
-        found = [document for document in read_documents(text, file) if document.data is not None]
+        documents = survey_documents(text, file)
     except ConfigurationError as error:
         return Survey(faults=list(error.faults), complete=False)
-    return survey_items([(document, (), document.data) for document in found], guides)
+    found = survey_items([(document, (), document.data) for document in documents if document.data is not None], guides)
+    repeated = [(path, fault) for document in documents for path, fault in document.repeated]
+    found.faults[:0] = [fault for _, fault in repeated]
+    found.complete &= ("name",) not in dict(repeated)
+    return found
 
 
 def survey_inline(document: Document, guides: Guides | None = None) -> Survey:

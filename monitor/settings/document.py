@@ -44,12 +44,13 @@ class ConfigurationError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One YAML document: its data, and the line of each key by path."""
+    """One YAML document: its data, and the line of each key by path. Of a key given twice the data has the last value; `repeated` has the faults."""
 
     file: str
     data: Any
     lines: dict[Path, int] = field(default_factory=dict)
     line: int = 1
+    repeated: tuple[tuple[Path, Fault], ...] = ()
 
     def fault(self, path: Sequence[str | int], reason: str) -> Fault:
         """A fault at the path, or at the nearest place above it that the file shows."""
@@ -69,6 +70,15 @@ def dotted(path: Sequence[str | int]) -> str:
 
 def read_documents(text: str, file: str) -> list[Document]:
     """All YAML documents of a text. Raises ConfigurationError for text that is no YAML and for a key given twice."""
+    documents = survey_documents(text, file)
+    faults = [fault for document in documents for _, fault in document.repeated]
+    if faults:
+        raise ConfigurationError(faults)
+    return documents
+
+
+def survey_documents(text: str, file: str) -> list[Document]:
+    """The same with keys given twice told beside what is right. Raises ConfigurationError for text that is no YAML."""
     if len(text) > MOST_CHARACTERS:
         raise ConfigurationError(
             [Fault(file, 0, "", f"is longer than {MOST_CHARACTERS} characters: no configuration is")]
@@ -107,7 +117,7 @@ def _merged(node: yaml.MappingNode) -> list[yaml.Node]:
 
 def _document(node: yaml.Node, file: str) -> Document:
     lines: dict[Path, int] = {}
-    faults: list[Fault] = []
+    repeated: list[tuple[Path, Fault]] = []
     constructor = yaml.SafeLoader("")
 
     built_nodes = itertools.count()
@@ -137,7 +147,8 @@ def _document(node: yaml.Node, file: str) -> Document:
                     raise ValueError(f"line {key_node.start_mark.line + 1}: a list or map is no key")
                 here = (*path, key if isinstance(key, (str, int)) else str(key))
                 if key in built:
-                    faults.append(Fault(file, key_node.start_mark.line + 1, dotted(here), "is given twice"))
+                    fault = Fault(file, key_node.start_mark.line + 1, dotted(here), "is given twice")
+                    repeated.append((here, fault))
                 lines[here] = key_node.start_mark.line + 1
                 built[key] = build(value_node, here)
             return built
@@ -154,9 +165,7 @@ def _document(node: yaml.Node, file: str) -> Document:
         raise ConfigurationError([_no_yaml(error, file)]) from error
     except (ValueError, RecursionError) as error:
         raise ConfigurationError([Fault(file, node.start_mark.line + 1, "", f"no YAML: {error}")]) from error
-    if faults:
-        raise ConfigurationError(faults)
-    return Document(file, data, lines, node.start_mark.line + 1)
+    return Document(file, data, lines, node.start_mark.line + 1, tuple(repeated))
 
 
 def validation_faults(

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from monitor.settings.document import ConfigurationError, Document, Fault, read_documents
+from monitor.settings.document import ConfigurationError, Document, Fault, survey_documents
 from monitor.settings.salvage import concerns, follows, salvaged
 from monitor.settings.section import FromEnvironment
 from monitor.settings.tree import Settings
@@ -44,7 +44,7 @@ class LoadedSettings:
 
     def sound(self, *path: str | int) -> bool:
         """Whether all at this place of the tree is what the file says."""
-        return not concerns(path, self.wrong)
+        return not concerns(path, self.wrong | {place for place, _ in self.document.repeated})
 
     def follows(self, fault: Fault) -> bool:
         """Whether a fault found later is about a value that is not what the file says."""
@@ -79,7 +79,7 @@ def survey_settings(file: Path, environment: Mapping[str, str]) -> LoadedSetting
 
 def survey_text(text: str, file: str, environment: Mapping[str, str]) -> LoadedSettings:
     """The same for a text that came from `file`."""
-    documents = read_documents(text, file)
+    documents = survey_documents(text, file)
     if len(documents) > 1:
         raise ConfigurationError([Fault(file, documents[1].line, "", "a configuration is one YAML document")])
     document = documents[0] if documents else Document(file, {})
@@ -90,7 +90,8 @@ def survey_text(text: str, file: str, environment: Mapping[str, str]) -> LoadedS
     unread: list[tuple[KeyPath, Fault]] = []
     data = _expand(document.data, (), document, environment, unread)
     found = salvaged(data, document, {path for path, _ in unread}, _PARTS_OF_THEIR_OWN)
-    faults = _ordered([*_literal_secrets(document), *(fault for _, fault in unread), *found.faults])
+    told = [*document.repeated, *unread]
+    faults = _ordered([*_literal_secrets(document), *(fault for _, fault in told), *found.faults])
     folder = Path(file).parent
     return LoadedSettings(
         _resolve_paths(found.settings, folder),

@@ -41,6 +41,7 @@ TOGETHER = [
     ("monitors: {m: {rubrics: {run_suceeded: 5}}}\n", ["monitors.m.rubrics.run_suceeded", "monitors.m.rubrics.run_suceeded"]),
     ("monitors: {m: {rubrics: {run_suceeded: {judge: nobody}}}}\n", ["monitors.m.rubrics.run_suceeded", "monitors.m.rubrics.run_suceeded.judge"]),
     ("monitors: {m: {labels: {job: a}}, n: {rubrics: [run_suceeded], schedule: {cron: '* *'}}}\n", ["monitors.m.labels.job", "monitors.m.rubrics", "monitors.n.rubrics[0]", "monitors.n.schedule.cron"]),
+    ("assembly: {}\nassembly: {max_spans: 0}\nmonitors: {m: {rubrics: [run_suceeded]}}\n", ["assembly", "assembly.max_spans", "monitors.m.rubrics[0]"]),
     ("servre: {}\ncollectors: {otpl: {}}\n", ["servre", "collectors.otpl"]),
     ("assembly: {max_spans: 0}\nrubrics: [{name: run_succeeded, statement: It ran.}]\n", ["assembly.max_spans", "rubrics[0].name"]),
     ("monitors: {m: {rubrics: [run_succeeded], schedule: {cron: '* *', timezone: 5}}}\n", ["monitors.m.schedule.cron", "monitors.m.schedule.timezone"]),
@@ -89,6 +90,8 @@ ALONE = [
     ("monitors: {m: {rubrics: [run_succeeded], schedule: {cron: '0 0 * * *', timezone: 5}}}\n", ["monitors.m.schedule.timezone"]),
     ("monitors: {m: {rubrics: [coherence, 5], trust: {golden: {file: g.jsonl}}}}\n", ["monitors.m.rubrics"]),
     ("monitors: []\n", ["monitors"]),
+    ("judges: {other: {model: m}}\njudges: {}\nmonitors: {m: {rubrics: {coherence: {judge: other}}}}\n", ["judges"]),
+    ("rubrics: [{name: yours, statement: A.}]\nrubrics: []\nmonitors: {m: {rubrics: [yours]}}\n", ["rubrics"]),
     ("monitors: {m: 5}\n", ["monitors.m"]),
     ("monitors: {m: {rubrics: 5}}\n", ["monitors.m.rubrics"]),
     ("monitors: {m: {rubric: [coherence]}}\n", ["monitors.m.rubric", "monitors.m.rubrics"]),
@@ -108,6 +111,10 @@ def test_rubrics_of_a_wrong_file_are_not_unknown(tmp_path: Path) -> None:
     text = FILES + "monitors: {m: {rubrics: [mine, yours]}}\n"
     assert keys(text, tmp_path, a="name: [", b=RIGHT_RUBRIC) == ["a.yaml:1: no YAML"]
     assert keys(text, tmp_path, a=WRONG_RUBRIC, b=RIGHT_RUBRIC) == ["a.yaml:4: threshold"]
+    assert keys(text, tmp_path, a=WRONG_RUBRIC + "threshold: 9\n", b=RIGHT_RUBRIC) == ["a.yaml:5: threshold"] * 2
+    assert keys(text, tmp_path, a="name: mine\n" + RIGHT_RUBRIC.replace("yours", "his"), b=RIGHT_RUBRIC) == [
+        "a.yaml:2: name"
+    ]
 
 
 def test_what_is_right_stays_as_it_is_written() -> None:
