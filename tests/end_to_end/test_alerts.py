@@ -48,7 +48,7 @@ def configuration(judge: JudgeServer, **monitor: Any) -> dict[str, Any]:
         "monitors": {
             "bookings": {
                 "rubrics": {"party_size_limit": {"objective": 0.95}, "polite": {"objective": 0.9}, "restaurant_booking": {}},
-                "sample": {"rate": 1.0, "max_per_hour": 100000},
+                "sample": {"rate": 1.0, "max_per_hour": 10_000_000},
                 "schedule": {"every": "1s"},
                 "windows": ["1h"],
                 "labels": {"team": "bookings"},

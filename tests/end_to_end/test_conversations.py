@@ -27,7 +27,7 @@ RUBRICS = [
 def configuration(judge: JudgeServer, idle: str) -> dict[str, Any]:
     """A monitor of invocations and one of conversations, both run every second; a conversation is complete after so much silence."""
     monitor: dict[str, Any] = {
-        "sample": {"max_per_hour": 100000},
+        "sample": {"max_per_hour": 10_000_000},
         "schedule": {"every": "1s", "catch_up": 100},
         "windows": ["1h"],
     }

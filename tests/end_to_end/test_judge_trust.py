@@ -51,7 +51,7 @@ def daemon(tmp_path: Path, judge: JudgeServer) -> Iterator[Daemon]:
             "monitors": {
                 "bookings": {
                     "rubrics": {"polite": {"objective": 0.9}},
-                    "sample": {"rate": 1.0, "max_per_hour": 100000},
+                    "sample": {"rate": 1.0, "max_per_hour": 10_000_000},
                     "schedule": {"every": "1s"},
                     "windows": ["1h"],
                     "regression": {"false_alarm_every": 200},

@@ -31,7 +31,7 @@ def configuration(judge: JudgeServer, **sections: Any) -> dict[str, Any]:
         "monitors": {
             "bookings": {
                 "rubrics": {"party_size_limit": {"objective": 0.95}, "polite": {}},
-                "sample": {"rate": 1.0, "max_per_hour": 100000},
+                "sample": {"rate": 1.0, "max_per_hour": 10_000_000},
                 "schedule": {"every": "1s", "catch_up": 100},
                 "windows": ["1h"],
             }

@@ -36,7 +36,7 @@ def configuration(
     found = rubrics if rubrics is not None else [LIMIT, *([polite()] if judge_url else [])]
     monitor = {
         "rubrics": [rubric["name"] for rubric in found],
-        "sample": {"rate": 1.0, "max_per_hour": 100000},
+        "sample": {"rate": 1.0, "max_per_hour": 10_000_000},
         "schedule": {"every": "1s", "catch_up": 600},  # a restart takes many ticks on a busy machine
         "windows": ["1h"],
     }
