@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from collectors.otlp.checked import CheckedScope, text_in
+from collectors.otlp.lazy import CheckedScope, text_in
 from collectors.span import Scope, Span
 from monitor.assembly.conventions.agent_framework import AgentFramework
 from monitor.assembly.conventions.autogen import AutoGen

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from google.protobuf.message import DecodeError
 
-from collectors.otlp.checked import BlankSpans, CheckedResource, count_in, text_in
+from collectors.otlp.lazy import BlankSpans, CheckedResource, count_in, text_in
 from collectors.otlp.request import RawItem
 from monitor.assembly.assemble import AssemblyContext
 from monitor.assembly.conventions.identity import is_conversation

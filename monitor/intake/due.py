@@ -1,4 +1,4 @@
-"""A loose trace that is due, and what its settling asks of the store."""
+"""A trace that is due and was read, and what the settling of turns asks of the store."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class TieStore(Protocol):
 
 @immutable(frozen=True, slots=True)
 class Due:
-    """A loose trace that is due: what was read of it, and its settlement if nothing else belongs to it."""
+    """A trace that is due: what was read of it, and its settlement if nothing else belongs to it."""
 
     taken: Taken
     material: Material

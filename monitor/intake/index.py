@@ -126,7 +126,7 @@ class Index:
             heapq.heappush(self._queue, (at, [trace_id]))
 
     def __contains__(self, trace_id: bytes) -> bool:
-        """Whether a trace is open, or may be: one of 10,000 others seems so while something is parked."""
+        """Whether a trace is open; while something is parked, a few others seem so, too (see seen.py)."""
         parked = self.parked  # asked first: what is parked no more is open
         return (parked is not None and trace_id in parked) or trace_id in self._traces
 

@@ -64,7 +64,7 @@ class Links:
 
     def awaited(self, trace_id: str) -> bool:
         """Whether some trace is linked to one."""
-        return bool(self._awaited) and trace_id in (self._awaited or ())
+        return self._awaited is not None and trace_id in self._awaited
 
     def find(self, trace_id: str) -> Loose | None:
         """A trace by its id: one that waits, or a stored one that has no ties."""

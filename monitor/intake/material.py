@@ -6,7 +6,7 @@ import logging
 from collections import OrderedDict
 
 from collectors.immutable import immutable
-from collectors.otlp.checked import BlankSpans
+from collectors.otlp.lazy import BlankSpans
 from collectors.otlp.request import Decoded, RawItems, decode, select
 from collectors.sink import MalformedRequest, Signal
 from monitor.intake.faults import FrameUnreadable

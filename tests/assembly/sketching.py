@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.trace.v1.trace_pb2 import Span as SpanMessage
 
-from collectors.otlp.checked import BlankSpans
+from collectors.otlp.lazy import BlankSpans
 from collectors.otlp.request import RawItems, decode
 from collectors.sink import Signal
 from monitor.assembly import AssemblyContext, assemble

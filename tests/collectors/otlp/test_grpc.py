@@ -29,16 +29,6 @@ Start = Callable[..., Awaitable[GrpcReceiver]]
 
 
 @pytest.fixture
-def sink() -> RecordingSink:
-    return RecordingSink()
-
-
-@pytest.fixture
-def meter() -> RecordingMeter:
-    return RecordingMeter()
-
-
-@pytest.fixture
 async def start(sink: RecordingSink, meter: RecordingMeter) -> AsyncIterator[Start]:
     started: list[GrpcReceiver] = []
 

@@ -34,16 +34,6 @@ Start = Callable[..., Awaitable[HttpReceiver]]
 
 
 @pytest.fixture
-def sink() -> RecordingSink:
-    return RecordingSink()
-
-
-@pytest.fixture
-def meter() -> RecordingMeter:
-    return RecordingMeter()
-
-
-@pytest.fixture
 async def start(sink: RecordingSink, meter: RecordingMeter) -> AsyncIterator[Start]:
     started: list[HttpReceiver] = []
 

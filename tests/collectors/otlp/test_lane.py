@@ -81,16 +81,6 @@ class Sent:
 
 
 @pytest.fixture
-def sink() -> RecordingSink:
-    return RecordingSink()
-
-
-@pytest.fixture
-def meter() -> RecordingMeter:
-    return RecordingMeter()
-
-
-@pytest.fixture
 async def receiver(sink: RecordingSink, meter: RecordingMeter) -> AsyncIterator[HttpReceiver]:
     made = HttpReceiver("otlp", ReceiverConfig("127.0.0.1:0", max_request_bytes=1 << 20), sink, meter)
     await made.start()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
-from collectors.otlp.checked import BlankSpans
+from collectors.otlp.lazy import BlankSpans
 
 MEGABYTE = 1024**2
 

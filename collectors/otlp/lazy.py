@@ -21,7 +21,7 @@ _SCALARS = ("trace_state", "span_id", "parent_span_id", "name", "start_time_unix
 
 
 def _declared() -> descriptor_pb2.FileDescriptorProto:
-    declared = descriptor_pb2.FileDescriptorProto(name="rubricd/checked.proto", package="rubricd.otlp", syntax="proto3")
+    declared = descriptor_pb2.FileDescriptorProto(name="rubricd/lazy.proto", package="rubricd.otlp", syntax="proto3")
     declared.dependency.extend(source.DESCRIPTOR.name for source in (common_pb2, trace_pb2))
     declare_span(declared, "LazySpan", _SCALARS, values_are_bytes=True)
     return declared
